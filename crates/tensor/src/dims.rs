@@ -9,19 +9,34 @@ const INLINE: usize = 4;
 
 /// A short list with one entry per axis. Up to four entries lie inline, and a clone of those is a plain copy: every
 /// tensor carries two of these, so what they cost is what a tiny operation costs.
-#[derive(Clone)]
 pub(crate) struct Dims<T>(List<T>);
 
-#[derive(Clone)]
 enum List<T> {
     /// entries behind the length are the default, so that whole arrays can be compared
-    Inline([T; INLINE], u8),
+    Inline([T; INLINE], Inlined),
     Heap(Vec<T>),
+}
+
+/// How many entries lie inline. It takes a whole word, in which the compiler also notes that there is a vector instead: of a list
+/// of odd bytes the copies would be odd, too, and wait for what was just written in words.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(usize)]
+enum Inlined {
+    Zero,
+    One,
+    Two,
+    Three,
+    Four,
+}
+
+impl Inlined {
+    const ALL: [Inlined; INLINE + 1] =
+        [Inlined::Zero, Inlined::One, Inlined::Two, Inlined::Three, Inlined::Four];
 }
 
 impl<T: Copy + Default> Dims<T> {
     pub(crate) fn new() -> Dims<T> {
-        Dims(List::Inline([T::default(); INLINE], 0))
+        Dims(List::Inline([T::default(); INLINE], Inlined::Zero))
     }
 
     /// `n` times the same.
@@ -32,7 +47,7 @@ impl<T: Copy + Default> Dims<T> {
         }
         let mut inline = [T::default(); INLINE];
         inline[..n].fill(value);
-        Dims(List::Inline(inline, n as u8))
+        Dims(List::Inline(inline, Inlined::ALL[n]))
     }
 
     #[inline]
@@ -44,7 +59,7 @@ impl<T: Copy + Default> Dims<T> {
         for (slot, &v) in inline.iter_mut().zip(values) {
             *slot = v;
         }
-        Dims(List::Inline(inline, values.len() as u8))
+        Dims(List::Inline(inline, Inlined::ALL[values.len()]))
     }
 
     pub(crate) fn from_vec(values: Vec<T>) -> Dims<T> {
@@ -56,7 +71,7 @@ impl<T: Copy + Default> Dims<T> {
         match &mut self.0 {
             List::Inline(inline, n) if (*n as usize) < INLINE => {
                 inline[*n as usize] = value;
-                *n += 1;
+                *n = Inlined::ALL[*n as usize + 1];
             }
             _ => self.heap().push(value),
         }
@@ -85,6 +100,22 @@ impl<T: Copy + Default> Dims<T> {
     }
 }
 
+impl<T: Copy> Clone for Dims<T> {
+    #[inline]
+    fn clone(&self) -> Dims<T> {
+        match &self.0 {
+            List::Inline(inline, n) => Dims(List::Inline(*inline, *n)),
+            List::Heap(values) => copied(values),
+        }
+    }
+}
+
+/// Apart, so that what clones a shape is no longer than a copy.
+#[cold]
+fn copied<T: Copy>(values: &[T]) -> Dims<T> {
+    Dims(List::Heap(values.to_vec()))
+}
+
 impl<T: Copy + Default> Default for Dims<T> {
     fn default() -> Dims<T> {
         Dims::new()
@@ -96,7 +127,7 @@ impl<T> Deref for Dims<T> {
     #[inline]
     fn deref(&self) -> &[T] {
         match &self.0 {
-            List::Inline(inline, n) => &inline[..(*n as usize).min(INLINE)],
+            List::Inline(inline, n) => &inline[..*n as usize],
             List::Heap(values) => values,
         }
     }
@@ -106,7 +137,7 @@ impl<T> DerefMut for Dims<T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut [T] {
         match &mut self.0 {
-            List::Inline(inline, n) => &mut inline[..(*n as usize).min(INLINE)],
+            List::Inline(inline, n) => &mut inline[..*n as usize],
             List::Heap(values) => values,
         }
     }

@@ -1,5 +1,7 @@
 //! `Tensor`: a shape, strides and an offset over a shared buffer, with the semantics of a value.
 
+use std::sync::Arc;
+
 use crate::axes::Axis;
 use crate::buffer::{Handle, Holding};
 use crate::create::room;
@@ -35,8 +37,8 @@ pub struct Tensor {
 pub(crate) struct Layout {
     pub(crate) shape: Shape,
     /// `None`: row-major from the start of the buffer on, as almost every tensor is. So one takes 72 bytes and not 112: W8 takes 0.97
-    /// of the instructions, forward and back.
-    strided: Option<Box<Strided>>,
+    /// of the instructions, forward and back. Clones share it, since nobody changes it.
+    strided: Option<Arc<Strided>>,
     /// Which axes of size 1 were made on purpose, see Note [Axes that are meant].
     pub(crate) meant: Meant,
     /// Whether elements lie one after another in row-major order: asked so often that the constructors look once.
@@ -44,7 +46,7 @@ pub(crate) struct Layout {
 }
 
 /// Any other way for elements to lie in a buffer.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 struct Strided {
     strides: Dims<isize>,
     offset: usize,
@@ -63,7 +65,7 @@ impl Layout {
     pub(crate) fn strided(shape: Shape, strides: Dims<isize>, offset: usize, expanded: bool) -> Layout {
         let contiguous = is_row_major(&shape, &strides);
         let plain = contiguous && offset == 0 && !expanded && strides == shape.row_major();
-        let strided = if plain { None } else { Some(Box::new(Strided { strides, offset, expanded })) };
+        let strided = if plain { None } else { Some(Arc::new(Strided { strides, offset, expanded })) };
         Layout { shape, strided, meant: Meant::NONE, contiguous }
     }
 

@@ -58,11 +58,16 @@ enum Held {
 /// A single number, as the blocks of its type.
 #[derive(Clone, Copy)]
 enum One {
-    Bool([bool; 1]),
-    I64([i64; 1]),
-    F32([f32; 1]),
-    F64([f64; 1]),
+    Bool(Word<bool>),
+    I64(Word<i64>),
+    F32(Word<f32>),
+    F64(Word<f64>),
 }
+
+/// A number in a word of its own, so that handles are copied by words.
+#[derive(Clone, Copy)]
+#[repr(align(8))]
+struct Word<T>([T; 1]);
 
 impl Handle {
     /// Room for `len` elements whose contents are whatever an earlier tensor left: initialised, but of no meaning.
@@ -70,10 +75,10 @@ impl Handle {
     pub(super) fn stale(dtype: DType, len: usize) -> Option<Handle> {
         if len == 1 {
             return Some(Handle(Held::One(match dtype {
-                DType::Bool => One::Bool([false]),
-                DType::I64 => One::I64([0]),
-                DType::F32 => One::F32([0.0]),
-                DType::F64 => One::F64([0.0]),
+                DType::Bool => One::Bool(Word([false])),
+                DType::I64 => One::I64(Word([0])),
+                DType::F32 => One::F32(Word([0.0])),
+                DType::F64 => One::F64(Word([0.0])),
             })));
         }
         Some(Handle(Held::Shared(Some(Handle::stale_storage(dtype, len)?))))
@@ -131,10 +136,10 @@ impl Handle {
     #[inline]
     pub(crate) fn block(&self) -> Block<'_> {
         match &self.0 {
-            Held::One(One::Bool(v)) => Block::Bool(v),
-            Held::One(One::I64(v)) => Block::I64(v),
-            Held::One(One::F32(v)) => Block::F32(v),
-            Held::One(One::F64(v)) => Block::F64(v),
+            Held::One(One::Bool(Word(v))) => Block::Bool(v),
+            Held::One(One::I64(Word(v))) => Block::I64(v),
+            Held::One(One::F32(Word(v))) => Block::F32(v),
+            Held::One(One::F64(Word(v))) => Block::F64(v),
             Held::Shared(arc) => lives(arc).block(),
         }
     }
@@ -146,10 +151,10 @@ impl Handle {
     #[inline]
     pub(crate) fn block_mut(&mut self) -> BlockMut<'_> {
         match &mut self.0 {
-            Held::One(One::Bool(v)) => BlockMut::Bool(v),
-            Held::One(One::I64(v)) => BlockMut::I64(v),
-            Held::One(One::F32(v)) => BlockMut::F32(v),
-            Held::One(One::F64(v)) => BlockMut::F64(v),
+            Held::One(One::Bool(Word(v))) => BlockMut::Bool(v),
+            Held::One(One::I64(Word(v))) => BlockMut::I64(v),
+            Held::One(One::F32(Word(v))) => BlockMut::F32(v),
+            Held::One(One::F64(Word(v))) => BlockMut::F64(v),
             Held::Shared(arc) => {
                 unique(arc.as_mut().expect(LIVES)).expect("fresh storage has one holder").block_mut()
             }
@@ -222,10 +227,10 @@ fn unique(arc: &mut Arc<Storage>) -> Option<&mut Storage> {
 impl From<Storage> for Handle {
     fn from(storage: Storage) -> Handle {
         Handle(match storage.block() {
-            Block::Bool(&[v]) => Held::One(One::Bool([v])),
-            Block::I64(&[v]) => Held::One(One::I64([v])),
-            Block::F32(&[v]) => Held::One(One::F32([v])),
-            Block::F64(&[v]) => Held::One(One::F64([v])),
+            Block::Bool(&[v]) => Held::One(One::Bool(Word([v]))),
+            Block::I64(&[v]) => Held::One(One::I64(Word([v]))),
+            Block::F32(&[v]) => Held::One(One::F32(Word([v]))),
+            Block::F64(&[v]) => Held::One(One::F64(Word([v]))),
             _ => Held::Shared(Some(Arc::new(storage))),
         })
     }

@@ -102,7 +102,9 @@ impl fmt::Display for DType {
 }
 
 /// A single number that takes part in an operation without widening tensors of its own category.
+// With a tag of a whole word, an operand is copied by words.
 #[derive(Clone, Copy, PartialEq, Debug)]
+#[repr(u64)]
 pub enum Scalar {
     /// a truth value
     Bool(bool),
