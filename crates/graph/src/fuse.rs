@@ -7,9 +7,10 @@
 //!
 //! Note [Saved results]
 //! A gradient computes anew what it reads of the formula, which for large operands takes less time than memory does. In the cache a
-//! function such as `tanh` is most of the time. So where a formula's value is what its only function gives, and slopes read
-//! that, as `tanh` of a product, a node saves the value, too, if it is small: before it is reduced, if it is. There is no such
-//! value within a budget, which has no way to compute it again. A pass that is recorded does not read it, and has the same bits.
+//! function such as `tanh` is most of the time. So where a formula calls one function, and slopes read what that gives, as of `tanh(x) * w`,
+//! a node saves that, too, if it is small. If it is the formula's value, that is saved before it is reduced, if it is; else a kernel stores
+//! both. There is no such result within a budget, which has no way to compute it again. A pass that is recorded does not read it, and
+//! has the same bits.
 
 mod backward;
 mod derived;
@@ -20,7 +21,7 @@ mod operands;
 use std::fmt;
 
 use foldback_tensor::kernel::{self, FloatKernel, Formula, ReducedShapes, Target};
-use foldback_tensor::{Here, Over, Tensor};
+use foldback_tensor::{Here, Over, Tensor, broadcast_shapes};
 
 pub use operands::Operands;
 
@@ -32,8 +33,8 @@ use crate::origins::with_origins;
 use crate::record::{Reads, record_one};
 use crate::rule::RuleSlot;
 use crate::var::ValueRef;
-use backward::{FusedBackward, place_of_result};
-use derived::{Derived, PerOperand};
+use backward::FusedBackward;
+use derived::{Derived, PerOperand, SavedResult};
 use names::Names;
 use operands::{alike, variables};
 
@@ -82,7 +83,8 @@ macro_rules! fuse {
 
         impl $crate::__fuse::Formula<{ <[&str]>::len(&[$(stringify!($x)),+]) }> for Written {
             const SUMS: bool = true;
-            const NEAR: bool = $crate::__fuse::names_an_angle(stringify!($formula));
+            const NEAR: bool = $crate::__fuse::calls(stringify!($formula), $crate::__fuse::ANGLES) > 0;
+            const ONE_CALL: bool = $crate::__fuse::calls(stringify!($formula), $crate::__fuse::FUNCTIONS) == 1;
             #[inline(always)]
             fn eval<R: $crate::__fuse::Real>(
                 &self,
@@ -107,19 +109,46 @@ macro_rules! fuse {
 pub mod expansion {
     pub use foldback_tensor::kernel::{FloatOps, Formula, Real};
 
-    /// Whether a formula as it is written names a function of an angle. In functions that it calls it is not seen, which costs time alone.
-    pub const fn names_an_angle(formula: &str) -> bool {
+    /// The functions of angles.
+    pub const ANGLES: &[&str] = &["sin", "cos", "tan"];
+
+    macro_rules! names {
+        ($($(#[$doc:meta])* $name:ident $name_:ident $line:tt;)*) => {
+            /// The elementary functions.
+            pub const FUNCTIONS: &[&str] = &[$(stringify!($name)),*];
+        };
+    }
+    foldback_tensor::__elementary!(names);
+
+    /// How often a formula as it is written names one of some functions. In functions that it calls they are not seen.
+    pub const fn calls(formula: &str, functions: &[&str]) -> usize {
         let text = formula.as_bytes();
-        let mut at = 0;
-        while at + 3 <= text.len() {
-            let starts = at == 0 || !is_of_a_name(text[at - 1]);
-            let ends = at + 3 == text.len() || !is_of_a_name(text[at + 3]);
-            if starts && ends && matches!(&[text[at], text[at + 1], text[at + 2]], b"sin" | b"cos" | b"tan") {
-                return true;
+        let (mut start, mut count) = (0, 0);
+        while start < text.len() {
+            let mut end = start;
+            while end < text.len() && is_of_a_name(text[end]) {
+                end += 1;
             }
+            let mut nr = 0;
+            while nr < functions.len() && end > start {
+                count += is_at(text, start, end, functions[nr].as_bytes()) as usize;
+                nr += 1;
+            }
+            start = end + 1;
+        }
+        count
+    }
+
+    /// Whether a name stands at this place of a text.
+    const fn is_at(text: &[u8], start: usize, end: usize, name: &[u8]) -> bool {
+        if end - start != name.len() {
+            return false;
+        }
+        let mut at = 0;
+        while at < name.len() && text[start + at] == name[at] {
             at += 1;
         }
-        false
+        at == name.len()
     }
 
     const fn is_of_a_name(c: u8) -> bool {
@@ -283,18 +312,23 @@ fn apply(
     values.iter().for_each(|v| operands.push(v));
     let records = is_grad_enabled() && inputs.iter().any(|v| v.requires_grad());
     let names = records.then(|| formula.names(None));
-    let saves_result = |n: usize| {
-        let reads = || names.as_ref().is_some_and(|(value, _)| formula.reads_its_value(*value));
-        n <= SMALL && !is_budgeted() && reads()
+    let saved_result = |n: usize| match &names {
+        Some((value, _)) if formula.calls_one() && is_small(n, &operands) && !is_budgeted() => {
+            formula.saved_result(*value)
+        }
+        _ => None,
     };
-    let (mut reduced, mut result) = (None, None);
+    let (mut reduced, mut saved, mut result) = (None, None, None);
     let value = match &reduce {
-        None => kernel::evaluate(name, formula.value(), &operands),
+        None => {
+            saved = if formula.calls_one() { elements(&operands).and_then(saved_result) } else { None };
+            full_value(name, formula, &operands, saved, &mut result)
+        }
         Some(reduce) => match kernel::reduction(name, &operands, reduce.over.axes()) {
             Ok(shapes) => {
-                let stored = if saves_result(shapes.full.numel()) { Some(&mut result) } else { None };
+                let saved = saved_result(shapes.full.numel());
                 let (shapes, _) = &**reduced.insert(Box::new((shapes, reduce.mean)));
-                reduced_value(name, formula, &operands, (reduce, shapes), stored)
+                reduced_value(name, formula, &operands, (reduce, shapes), saved, &mut result)
             }
             Err(e) => Err(e),
         },
@@ -307,27 +341,56 @@ fn apply(
         // Place 0 of what a gradient is made of is the incoming gradient.
         (0..inputs.len()).filter(|&k| names.has(k + 1)).for_each(|k| slots.push(RuleSlot::Input(k)));
     }
-    if reduced.is_none() && saves_result(value.numel()) {
-        slots.push(place_of_result(false));
+    if saved == Some(SavedResult::Value) {
+        slots.push(RuleSlot::Output(0));
     }
     let reads = match &result {
-        Some(y) => Reads::AllAnd(&slots, y),
+        Some(t) => Reads::AllAnd(&slots, t),
         None => Reads::All(&slots),
     };
     Ok(record_one(name, &inputs, value, reads, || backward(reduced)))
 }
 
-/// Elements of a result that is saved: it is read again from a cache.
-const SMALL: usize = 1 << 18;
+/// Whether a result of so many elements is read again from a cache.
+fn is_small(n: usize, operands: &[&Tensor]) -> bool {
+    kernel::stays_in_cache(n.saturating_mul(operands[0].dtype().size()))
+}
 
-/// The reduced value, without an unreduced one, or beside one that is stored.
+/// Elements of the common shape, if there is one.
+fn elements(operands: &[&Tensor]) -> Option<usize> {
+    let shapes: PerOperand<&[usize]> = operands.iter().map(|t| t.dims()).collect();
+    match shapes[..] {
+        [shape] => Some(shape.iter().product()),
+        _ => broadcast_shapes(&shapes).ok().map(|shape| shape.numel()),
+    }
+}
+
+/// The value, and beside it what is saved, if that is another.
+#[track_caller]
+fn full_value(
+    name: &'static str,
+    formula: &dyn Derived,
+    values: &[&Tensor],
+    saved: Option<SavedResult>,
+    result: &mut Option<Tensor>,
+) -> Result<Tensor> {
+    if saved != Some(SavedResult::Inner) {
+        return Ok(kernel::evaluate(name, formula.value(), values)?);
+    }
+    let (y, t) = kernel::evaluate_both(name, &*formula.giving(), values)?;
+    *result = Some(t);
+    Ok(y)
+}
+
+/// The reduced value, without an unreduced one, or beside what is saved.
 #[track_caller]
 fn reduced_value(
     name: &'static str,
     formula: &dyn Derived,
     values: &[&Tensor],
     (reduce, reduction): (&Reduced, &ReducedShapes),
-    stored: Option<&mut Option<Tensor>>,
+    saved: Option<SavedResult>,
+    result: &mut Option<Tensor>,
 ) -> Result<Tensor> {
     // The sum of all has no axes to be dropped afterwards.
     let target = if reduction.dropped.is_empty() && !reduce.over.keepdim() {
@@ -335,11 +398,13 @@ fn reduced_value(
     } else {
         &reduction.kept
     };
-    let mut value = match stored {
+    let mut value = match saved {
         None => kernel::fold_to(name, formula.value(), values, Target::of(target))?,
-        Some(stored) => {
-            let y = stored.insert(kernel::evaluate(name, formula.value(), values)?);
-            kernel::sum_onto(name, y, Target::of(target))?
+        Some(_) => {
+            let y = full_value(name, formula, values, saved, result)?;
+            let sum = kernel::sum_onto(name, &y, Target::of(target))?;
+            result.get_or_insert(y);
+            sum
         }
     };
     if reduction.kept == reduction.full {
@@ -357,17 +422,19 @@ fn reduced_value(
 
 #[cfg(test)]
 mod tests {
-    use super::expansion::names_an_angle;
+    use super::expansion::{ANGLES, FUNCTIONS, calls};
 
     #[test]
-    fn an_angle_is_seen_where_its_function_is_named() {
-        for formula in ["x.sin()", "(x * w).cos().exp()", "R::tan(x)", "{ let y = x; y . sin () }", "cos"] {
-            assert!(names_an_angle(formula), "{formula}");
+    fn a_call_is_seen_where_its_function_is_named() {
+        for formula in ["x.sin()", "(x * w).cos() * w", "R::tan(x)", "{ let y = x; y . sin () }", "cos"] {
+            assert_eq!((calls(formula, ANGLES), calls(formula, FUNCTIONS)), (1, 1), "{formula}");
         }
+        assert_eq!(calls("x.sin() + x.sin().exp() + x.tan()", ANGLES), 3);
+        assert_eq!(calls("x.sin() + x.sin().exp() + x.tanh()", FUNCTIONS), 4);
         for formula in
-            ["", "x", "si", "x.sinh() + x.asin()", "x.tanh()", "cosine(x)", "x.acos_()", "my_sin(x)", "tan2"]
+            ["", "x", "si", "1.0 - x", "sine(x)", "x.tan_()", "my_sin(x)", "tan2", "x.square().gelu()"]
         {
-            assert!(!names_an_angle(formula), "{formula}");
+            assert_eq!((calls(formula, ANGLES), calls(formula, FUNCTIONS)), (0, 0), "{formula}");
         }
     }
 }

@@ -73,9 +73,11 @@ fn describe(
     let other = (0..used.len()).filter_map(saved).find(|t| t.shape() == g.shape()).unwrap_or(g);
     let mut reads: SmallVec<[&Tensor; 8]> = smallvec![g];
     (0..used.len()).for_each(|k| reads.push(saved(k).unwrap_or(other)));
-    let kernel = match ctx.values.get(place_of_result(reduced.is_some())) {
-        Some(y) => {
-            reads.push(y);
+    // Behind the output, or the output itself.
+    let result = ctx.values.get(RESULT).or_else(|| ctx.values.get(RuleSlot::Output(0)));
+    let kernel = match result {
+        Some(t) => {
+            reads.push(t);
             formula.knowing(&inputs)
         }
         None => formula.kernel(&inputs),
@@ -83,10 +85,8 @@ fn describe(
     take(Flow { to: inputs, work: Work::Kernel(&*kernel, &reads) })
 }
 
-/// Where the formula's result is saved: as the output, or behind it if that has been reduced. See Note [Saved results].
-pub(super) fn place_of_result(is_reduced: bool) -> RuleSlot {
-    RuleSlot::Output(is_reduced as usize)
-}
+/// Where what the formula's function gives is saved, unless it is the output. See Note [Saved results].
+const RESULT: RuleSlot = RuleSlot::Output(1);
 
 /// What an operand adds to the tangent of the result: its gradient, with its tangent in the place of `g`, reduced.
 fn push(

@@ -2,7 +2,9 @@
 
 use std::array;
 
-use foldback_tensor::kernel::{BlockKernel, Dual, FloatKernel, FloatOps, Formula, GradientKernel, Real};
+use foldback_tensor::kernel::{
+    BlockKernel, Dual, FloatKernel, FloatOps, Formula, GivingKernel, GradientKernel, Real,
+};
 use smallvec::SmallVec;
 
 use super::names::Names;
@@ -24,23 +26,43 @@ pub(crate) trait Derived: Pointwise + Send + Sync {
     /// for an operand that the formula does not use. What its function gives may be known.
     fn names(&self, known: Option<Names>) -> (Names, PerOperand<Option<Names>>);
 
-    /// The kernel of the gradients of some operands that reads the formula's value behind the operands.
+    /// Whether the formula calls one elementary function, as it is written, so that there are the next two kernels.
+    fn calls_one(&self) -> bool;
+
+    /// Whether its value is made of what that gives, not chosen by it alone.
+    fn gives(&self) -> bool;
+
+    /// The kernel of the formula's value and what its function gives.
+    fn giving(&self) -> Box<dyn BlockKernel>;
+
+    /// The kernel of the gradients of some operands that reads what its function gives behind the operands.
     fn knowing(&self, inputs: &[usize]) -> Box<dyn BlockKernel>;
 
     /// Records the gradients of some operands, in the order of all. `x` is the incoming gradient and the operands.
     fn slopes_of(&self, x: &[Traced], wanted: &[usize]) -> PerOperand<Option<Traced>>;
 }
 
+/// What a formula's only elementary function gives, where its gradients read that.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum SavedResult {
+    /// the formula's value
+    Value,
+    /// something that its value is made of
+    Inner,
+}
+
 impl dyn Derived + '_ {
-    /// Whether the formula's value, which is made of this, is what its only elementary function gives, and the gradients read that,
-    /// see Note [Saved results].
-    pub(super) fn reads_its_value(&self, value: Names) -> bool {
-        if !self.value().sums() || !value.is_of_one_function() {
-            return false;
+    /// Which result a node of the formula saves, whose value is made of this, see Note [Saved results].
+    pub(super) fn saved_result(&self, value: Names) -> Option<SavedResult> {
+        if !self.calls_one() || !value.is_of_one_call() {
+            return None;
         }
-        let y = Names::operand(Names::RESULT);
-        let (value, slopes) = self.names(Some(y));
-        value == y && slopes.into_iter().flatten().any(|slope| slope.has(Names::RESULT))
+        let t = Names::KNOWN;
+        let (value, slopes) = self.names(Some(t));
+        if !slopes.into_iter().flatten().any(|slope| slope.has(Names::RESULT)) {
+            return None;
+        }
+        if value == t { Some(SavedResult::Value) } else { self.gives().then_some(SavedResult::Inner) }
     }
 }
 
@@ -50,7 +72,21 @@ impl<F: Formula<N> + 'static, const N: usize> Derived for FloatKernel<F, N> {
     }
 
     fn names(&self, known: Option<Names>) -> (Names, PerOperand<Option<Names>>) {
+        Names::forget_calls();
         slopes(&self.0, |k| Names::operand(k + 1), Names::operand(0), |_| true, known)
+    }
+
+    fn calls_one(&self) -> bool {
+        F::ONE_CALL
+    }
+
+    fn gives(&self) -> bool {
+        let operands = array::from_fn(|k| Dual::constant(Names::operand(k + 1)).asking());
+        self.0.eval::<Dual<Names, 0>>(operands).given().is_some()
+    }
+
+    fn giving(&self) -> Box<dyn BlockKernel> {
+        Box::new(GivingKernel(self.0))
     }
 
     fn knowing(&self, inputs: &[usize]) -> Box<dyn BlockKernel> {

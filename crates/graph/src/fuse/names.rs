@@ -1,25 +1,37 @@
-//! `Names`: which operands a number was made of, so that a node saves what its gradients read and nothing else; and whether it
-//! is what a function gives.
+//! `Names`: which operands a number was made of, so that a node saves what its gradients read and nothing else; and which calls
+//! of elementary functions.
 
+use std::cell::Cell;
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
 use foldback_tensor::kernel::{Num, Real};
 
 /// The operands that a number depends on, a bit each. A formula evaluated at duals of names tells for each gradient
-/// what it is made of, as the `|...|` of a row of the derivative table does. Above the operands' are the bits of functions.
+/// what it is made of, as the `|...|` of a row of the derivative table does. Above the operands' are the bits of calls.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Names(u16);
+pub(super) struct Names(u32);
 
-/// It is what an elementary function gives, and nothing has been done with that.
-const GIVEN: u16 = 1 << 15;
-/// It depends on what such a function gives.
-const CALLED: u16 = 1 << 14;
-/// It depends on what such a function gives of what depends on one.
-const CALLED_TWICE: u16 = 1 << 13;
+/// It is what a function gives, and nothing has been done with that.
+const UNTOUCHED: u32 = 1 << 31;
+/// The first call's bit. The last two are those of all calls that come late.
+const FIRST_CALL: u32 = 9;
+const LATE_CALL: u32 = 29;
+
+thread_local! {
+    static CALLS: Cell<u32> = const { Cell::new(0) };
+}
 
 impl Names {
-    /// The place of what the formula gives, where that is read: behind the incoming gradient and seven operands.
+    /// The place of what the formula's function gives, where that is read: behind the incoming gradient and seven operands.
     pub(super) const RESULT: usize = 8;
+
+    /// What the function gives, where that is known.
+    pub(super) const KNOWN: Names = Names(1 << Names::RESULT | UNTOUCHED);
+
+    /// Counts calls of functions anew, for a formula that is about to be evaluated.
+    pub(super) fn forget_calls() {
+        CALLS.set(0);
+    }
 
     /// The operand at this place.
     pub(super) fn operand(place: usize) -> Names {
@@ -36,18 +48,19 @@ impl Names {
 
     /// Of the operands of both.
     pub(super) fn and_of(self, o: Names) -> Names {
-        Names((self.0 | o.0) & !GIVEN)
+        Names((self.0 | o.0) & !UNTOUCHED)
     }
 
     /// What an elementary function of it gives.
     fn called(self) -> Names {
-        let twice = if self.0 & CALLED != 0 { CALLED_TWICE } else { 0 };
-        Names(self.0 | GIVEN | CALLED | twice)
+        let call = FIRST_CALL + CALLS.replace(CALLS.get() + 1);
+        let bits = if call < LATE_CALL { 1 << call } else { 0b11 << LATE_CALL };
+        self.and_of(Names(bits))
     }
 
-    /// Whether it is what an elementary function gives, of a number for which none was asked.
-    pub(super) fn is_of_one_function(self) -> bool {
-        self.0 & (GIVEN | CALLED_TWICE) == GIVEN
+    /// Whether one call of an elementary function is behind it.
+    pub(super) fn is_of_one_call(self) -> bool {
+        (self.0 & !UNTOUCHED).unbounded_shr(FIRST_CALL).is_power_of_two()
     }
 }
 
@@ -140,7 +153,7 @@ mod tests {
     use foldback_tensor::kernel::{FloatKernel, FloatOps, Formula};
 
     use super::*;
-    use crate::fuse::derived::Derived;
+    use crate::fuse::derived::{Derived, SavedResult};
 
     /// `(x - m) * s + b`, as in a normalisation.
     #[derive(Clone, Copy)]
@@ -169,49 +182,65 @@ mod tests {
         }
     }
 
-    /// A value is read where it is what the only function gives, untouched, and where slopes read it.
+    /// Functions of one's own may call what the formula does not name.
+    fn twice<R: Real>(x: R) -> R {
+        x.exp() + x.tanh()
+    }
+
+    /// What the only function gives is saved where slopes read it.
     #[test]
-    fn a_gradient_may_read_the_value() {
-        macro_rules! reads {
-            ($($formula:tt)*) => {
-                reads_its_value(&FloatKernel(crate::fuse!($($formula)*).formula))
+    fn a_gradient_may_read_what_a_function_gives() {
+        macro_rules! saves {
+            ($saved:expr; $($formula:tt)*) => {
+                assert_eq!(saved(&FloatKernel(crate::fuse!($($formula)*).formula)), $saved);
             };
         }
-        assert!(reads!(|x| x.tanh()));
-        assert!(reads!(|x| (-x).exp()));
-        assert!(reads!(|x, w, b| (x * w + b).sigmoid()));
-        assert!(reads!(|x, y| (x.maximum(y) / 2.0).rsqrt()));
-        assert!(reads!(|x| (x.abs() + 0.5).sqrt()));
-        // Slopes read the argument.
-        assert!(!reads!(|x| x.ln()));
-        assert!(!reads!(|x| x.sin()));
-        assert!(!reads!(|x| x.erf()));
-        // The value is something else.
-        assert!(!reads!(|x| -x.tanh()));
-        assert!(!reads!(|x| x.tanh().floor()));
-        assert!(!reads!(|x| 1.0 / x.sqrt()));
-        assert!(!reads!(|x| x.exp() * 2.0));
-        assert!(!reads!(|x, w| x.tanh() * w));
-        assert!(!reads!(|x| x * x.sigmoid()));
-        assert!(!reads!(|x| R::select(x.gt(R::lit(0.0)), x.exp(), x.tanh())));
-        assert!(!reads!(|x| x.maximum(R::lit(1.0))));
-        assert!(!reads!(|x| x.pow_number(0.5)));
-        assert!(!reads!(|x| x.gelu()));
-        assert!(!reads!(|x| x.softplus()));
-        // There are several functions, of which each would give the value.
-        assert!(!reads!(|x| x.exp().tanh()));
-        assert!(!reads!(|x, w| (x.exp() * w).tanh()));
-        assert!(!reads!(|x, y| (x + R::select(y.exp().gt(x), x, y)).tanh()));
-        assert!(!reads!(|x| x.softplus().sqrt()));
-        // Loops that read it are there for formulas with loops for sums.
-        assert!(!reads_its_value(&FloatKernel(Normal)));
+        let (value, inner) = (Some(SavedResult::Value), Some(SavedResult::Inner));
+        saves!(value; |x| x.tanh());
+        saves!(value; |x| (-x).exp());
+        saves!(value; |x, w, b| (x * w + b).sigmoid());
+        saves!(value; |x, y| (x.maximum(y) / 2.0).rsqrt());
+        saves!(value; |x| (x.abs() + 0.5).sqrt());
+        saves!(value; |x| x.tan());
+        // The value is made of it.
+        saves!(inner; |x| -x.tanh());
+        saves!(inner; |x| x.tanh().abs());
+        saves!(inner; |x| 1.0 / x.sqrt());
+        saves!(inner; |x| x.exp() * 2.0);
+        saves!(inner; |x, w, b| x.tanh() * w + b);
+        saves!(inner; |x| x * x.sigmoid());
+        saves!(inner; |x| { let t = x.exp(); t / (t + 1.0) });
+        saves!(inner; |x, w| R::select(w.gt(R::lit(0.0)), x.exp(), w));
+        saves!(inner; |x, w| { let t = x.tanh(); R::select(t.gt(w), t, w) });
+        // Slopes read the argument, or nothing.
+        saves!(None; |x| x.ln());
+        saves!(None; |x| x.sin());
+        saves!(None; |x| x.erf() * 2.0);
+        saves!(None; |x| x.tanh().floor());
+        saves!(None; |x| x.maximum(R::lit(1.0)));
+        saves!(None; |x| x.pow_number(0.5));
+        saves!(None; |x| x.gelu());
+        saves!(None; |x, w| R::lit(2.0).exp() * x * w);
+        // It chooses, and is not part of what is chosen.
+        saves!(None; |x, w| R::select(x.tanh().gt(w), x * w, w));
+        // There are several functions, of which each would give it.
+        saves!(None; |x| x.exp().tanh());
+        saves!(None; |x, w| x.exp() + w.tanh());
+        saves!(None; |x| x.softplus().sqrt());
+        saves!(None; |x, w| { let f = |v: R| v.tanh(); f(x) + f(w) });
+        saves!(None; |x| twice(x));
+        saves!(None; |x| twice(x) * x.sigmoid());
+        saves!(None; |x| { let mut y = x; for _ in 0..40 { y = y.tanh() + x } y });
+        saves!(None; |x, w| { let mut y = w; for _ in 0..40 { y = y + (x * y).tanh() } y });
+        // Loops that read it are there for formulas that say so.
+        assert_eq!(saved(&FloatKernel(Normal)), None);
     }
 
-    fn reads_its_value(formula: &dyn Derived) -> bool {
-        formula.reads_its_value(formula.names(None).0)
+    fn saved(formula: &dyn Derived) -> Option<SavedResult> {
+        formula.saved_result(formula.names(None).0)
     }
 
-    fn made_of(formula: &dyn Derived) -> Vec<Option<u16>> {
+    fn made_of(formula: &dyn Derived) -> Vec<Option<u32>> {
         formula.names(None).1.into_iter().map(|names| names.map(|n| n.0)).collect()
     }
 

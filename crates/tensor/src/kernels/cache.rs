@@ -8,6 +8,12 @@ const USUAL: usize = 32 << 20;
 /// 0 until somebody asks.
 static BYTES: AtomicUsize = AtomicUsize::new(0);
 
+/// Whether a tensor of so many bytes stays in the last-level cache until it is read again, beside what else an operation reads and writes.
+#[doc(hidden)]
+pub fn stays_in_cache(bytes: usize) -> bool {
+    bytes <= last_level_cache() / 4
+}
+
 /// Bytes of the last-level cache of this processor, as it describes itself.
 pub(crate) fn last_level_cache() -> usize {
     match BYTES.load(Ordering::Relaxed) {

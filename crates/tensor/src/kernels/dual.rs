@@ -88,14 +88,17 @@ impl<R: Real, const K: usize> Dual<R, K> {
     }
 
     /// The same number, on the way to a function whose result is wanted beside what is made of it.
+    #[doc(hidden)]
     #[inline(always)]
-    pub(super) fn asking(self) -> Self {
+    #[must_use]
+    pub fn asking(self) -> Self {
         Dual { known: Known::Wanted, ..self }
     }
 
     /// What a function on the way has given, if that was asked for.
+    #[doc(hidden)]
     #[inline(always)]
-    pub(super) fn given(self) -> Option<R> {
+    pub fn given(self) -> Option<R> {
         match self.known {
             Known::Given(y) => Some(y),
             _ => None,

@@ -9,8 +9,8 @@ use super::real::FloatOps;
 use super::{BlockKernel, doors::door, each};
 use crate::dtype::{Block, BlockMut, DType};
 
-/// A [`Formula`] as a block kernel of two outputs: its value, and what the elementary function gives that it calls. It calls one, and says so
-/// by [`Formula::ONE_CALL`].
+/// A [`Formula`] as a block kernel of two outputs: its value, and what the elementary function gives that it calls. It calls one, says so
+/// by [`Formula::ONE_CALL`], and its value is made of that, not chosen by it alone.
 #[derive(Clone, Copy, Debug)]
 pub struct GivingKernel<F, const N: usize>(pub F);
 
@@ -87,7 +87,7 @@ where
         let zero = Dual::constant(R::of(T::of(0.0)));
         let out = f.eval::<Dual<R, 0>>(each(zero, |k| Dual::constant(R::of(x[k][i])).asking()));
         y[i] = out.value.result(&mut gathered);
-        t[i] = out.given().unwrap_or(out.value).result(&mut gathered);
+        t[i] = out.given().expect("the value is made of what a function gives").result(&mut gathered);
     }
     R::are_right(gathered)
 }

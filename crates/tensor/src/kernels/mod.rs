@@ -34,6 +34,7 @@ pub(crate) use ahead::Ahead;
 pub(crate) use cache::last_level_cache;
 #[cfg(test)]
 pub(crate) use cache::pretend_cache;
+pub use cache::stays_in_cache;
 pub use dual::{Dual, slope};
 pub(crate) use elementary::elementary;
 pub(crate) use formula::{Compare, CompareKernel, NumFormula, NumKernel, typed};

@@ -1,11 +1,12 @@
 //! Several outputs of one kernel, each folded to a shape of its own, in one walk that reads every operand once.
 
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 
 use super::kernel::{expect_arity, float_type, reads, sum_onto};
 use crate::dtype::{Block, BlockMut, DType};
 use crate::error::{Here, Result};
 use crate::kernels::BlockKernel;
+use crate::meant::Meant;
 use crate::shape::Shape;
 use crate::task::{self, Blocks, Does, Space, Task, To};
 use crate::tensor::Tensor;
@@ -81,6 +82,22 @@ pub fn fold_jointly(
     let mut to: SmallVec<[To<'_>; 2]> = targets.iter_mut().map(|target| target.place(own)).collect();
     let (reads, does) = (reads(operands, own), Does::Blocks(kernel));
     task::make_each(Task { op, reads: &reads, space: Space::Common, does, to: &mut to }).here()
+}
+
+/// Evaluates a kernel with two outputs over broadcast operands, in their common floating-point type and shape.
+#[doc(hidden)]
+#[track_caller]
+pub fn evaluate_both(
+    op: &'static str,
+    kernel: &dyn BlockKernel,
+    operands: &[&Tensor],
+) -> Result<(Tensor, Tensor)> {
+    let reads = reads(operands, float_type(operands));
+    let shape = task::common_shape(op, &reads, None).here()?;
+    let mut both = fold_jointly(op, kernel, operands, smallvec![Target::of(&shape), Target::of(&shape)])?;
+    let (second, first) = (both.pop(), both.pop());
+    let outputs = first.zip(second).expect("a tensor for each target");
+    Ok((outputs.0.with_meant(Meant::all_of(&reads)), outputs.1))
 }
 
 /// Single-output kernels run as one: for each output, a kernel and which of the joint operands it reads.
