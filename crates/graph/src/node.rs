@@ -298,7 +298,7 @@ pub(crate) fn next_number() -> u64 {
 }
 
 impl Node {
-    #[inline]
+    #[inline(always)]
     fn new(
         kind: NodeKind,
         next_edges: SmallVec<[Option<Edge>; 2]>,
@@ -319,8 +319,9 @@ impl Node {
         })
     }
 
-    /// A node for what an operation computed.
-    #[inline]
+    /// A node for what an operation computed. Its parts are large: compiled into those who record, it takes them from where they
+    /// were made.
+    #[inline(always)]
     pub(crate) fn of_results(
         kind: NodeKind,
         next_edges: SmallVec<[Option<Edge>; 2]>,

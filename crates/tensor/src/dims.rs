@@ -12,16 +12,23 @@ const INLINE: usize = 4;
 pub(crate) struct Dims<T>(List<T>);
 
 enum List<T> {
-    /// entries behind the length are the default, so that whole arrays can be compared
-    Inline([T; INLINE], Inlined),
+    Inline(Inline<T>),
     Heap(Vec<T>),
 }
 
-/// How many entries lie inline. It takes a whole word, in which the compiler also notes that there is a vector instead: of a list
-/// of odd bytes the copies would be odd, too, and wait for what was just written in words.
+/// Entries, and behind them how many there are, in a word in which the compiler also notes that there is a vector instead. So a
+/// list is copied in the same pieces as it is written in: another copy waits for what was just written.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Inline<T> {
+    /// those behind the length are the default, so that whole arrays can be compared
+    entries: [T; INLINE],
+    len: InlineLen,
+}
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(usize)]
-enum Inlined {
+enum InlineLen {
     Zero,
     One,
     Two,
@@ -29,14 +36,21 @@ enum Inlined {
     Four,
 }
 
-impl Inlined {
-    const ALL: [Inlined; INLINE + 1] =
-        [Inlined::Zero, Inlined::One, Inlined::Two, Inlined::Three, Inlined::Four];
+impl InlineLen {
+    const ALL: [InlineLen; INLINE + 1] =
+        [InlineLen::Zero, InlineLen::One, InlineLen::Two, InlineLen::Three, InlineLen::Four];
+}
+
+impl<T> Inline<T> {
+    #[inline]
+    fn new(entries: [T; INLINE], len: usize) -> Inline<T> {
+        Inline { entries, len: InlineLen::ALL[len] }
+    }
 }
 
 impl<T: Copy + Default> Dims<T> {
     pub(crate) fn new() -> Dims<T> {
-        Dims(List::Inline([T::default(); INLINE], Inlined::Zero))
+        Dims(List::Inline(Inline::new([T::default(); INLINE], 0)))
     }
 
     /// `n` times the same.
@@ -45,9 +59,9 @@ impl<T: Copy + Default> Dims<T> {
         if n > INLINE {
             return Dims(List::Heap(vec![value; n]));
         }
-        let mut inline = [T::default(); INLINE];
-        inline[..n].fill(value);
-        Dims(List::Inline(inline, Inlined::ALL[n]))
+        let mut entries = [T::default(); INLINE];
+        entries[..n].fill(value);
+        Dims(List::Inline(Inline::new(entries, n)))
     }
 
     #[inline]
@@ -55,11 +69,11 @@ impl<T: Copy + Default> Dims<T> {
         if values.len() > INLINE {
             return Dims(List::Heap(values.to_vec()));
         }
-        let mut inline = [T::default(); INLINE];
-        for (slot, &v) in inline.iter_mut().zip(values) {
+        let mut entries = [T::default(); INLINE];
+        for (slot, &v) in entries.iter_mut().zip(values) {
             *slot = v;
         }
-        Dims(List::Inline(inline, Inlined::ALL[values.len()]))
+        Dims(List::Inline(Inline::new(entries, values.len())))
     }
 
     pub(crate) fn from_vec(values: Vec<T>) -> Dims<T> {
@@ -69,9 +83,9 @@ impl<T: Copy + Default> Dims<T> {
     #[inline]
     pub(crate) fn push(&mut self, value: T) {
         match &mut self.0 {
-            List::Inline(inline, n) if (*n as usize) < INLINE => {
-                inline[*n as usize] = value;
-                *n = Inlined::ALL[*n as usize + 1];
+            List::Inline(Inline { entries, len }) if (*len as usize) < INLINE => {
+                entries[*len as usize] = value;
+                *len = InlineLen::ALL[*len as usize + 1];
             }
             _ => self.heap().push(value),
         }
@@ -92,7 +106,7 @@ impl<T: Copy + Default> Dims<T> {
 
     /// The entries as a `Vec`, moved to the heap if they are not there.
     fn heap(&mut self) -> &mut Vec<T> {
-        if let List::Inline(..) = self.0 {
+        if let List::Inline(_) = self.0 {
             self.0 = List::Heap(self.to_vec());
         }
         let List::Heap(values) = &mut self.0 else { unreachable!("moved there just now") };
@@ -104,7 +118,7 @@ impl<T: Copy> Clone for Dims<T> {
     #[inline]
     fn clone(&self) -> Dims<T> {
         match &self.0 {
-            List::Inline(inline, n) => Dims(List::Inline(*inline, *n)),
+            List::Inline(inline) => Dims(List::Inline(*inline)),
             List::Heap(values) => copied(values),
         }
     }
@@ -127,7 +141,7 @@ impl<T> Deref for Dims<T> {
     #[inline]
     fn deref(&self) -> &[T] {
         match &self.0 {
-            List::Inline(inline, n) => &inline[..*n as usize],
+            List::Inline(Inline { entries, len }) => &entries[..*len as usize],
             List::Heap(values) => values,
         }
     }
@@ -137,7 +151,7 @@ impl<T> DerefMut for Dims<T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut [T] {
         match &mut self.0 {
-            List::Inline(inline, n) => &mut inline[..*n as usize],
+            List::Inline(Inline { entries, len }) => &mut entries[..*len as usize],
             List::Heap(values) => values,
         }
     }
@@ -171,7 +185,7 @@ impl<T: PartialEq> PartialEq for Dims<T> {
     fn eq(&self, other: &Dims<T>) -> bool {
         match (&self.0, &other.0) {
             // No loop, and no call: shapes are compared more often than anything else.
-            (List::Inline(a, n), List::Inline(b, m)) => {
+            (List::Inline(Inline { entries: a, len: n }), List::Inline(Inline { entries: b, len: m })) => {
                 (n == m) & (a[0] == b[0]) & (a[1] == b[1]) & (a[2] == b[2]) & (a[3] == b[3])
             }
             _ => self[..] == other[..],

@@ -95,6 +95,24 @@ impl Meant {
         Meant::by_axis(axes.len(), |axis| self.bits(rank - 1 - axes[axis]))
     }
 
+    /// Those of a tensor of this rank with two axes, counted from the front, exchanged.
+    #[inline]
+    pub(crate) fn swapped(self, rank: usize, a: usize, b: usize) -> Meant {
+        if self.is_none() {
+            return self;
+        }
+        let other = |axis| {
+            if axis == a {
+                b
+            } else if axis == b {
+                a
+            } else {
+                axis
+            }
+        };
+        Meant::by_axis(rank, |axis| self.bits(rank - 1 - other(axis)))
+    }
+
     /// Those of a tensor with one more axis, which is written, with so many axes behind it.
     pub(crate) fn inserted(self, back: usize) -> Meant {
         if back >= AXES {

@@ -29,8 +29,7 @@ impl Packed {
     pub fn new(t: &Tensor, like: &Shape) -> Packed {
         let Tensor { storage, layout } = t;
         let same = layout.own_strides().is_none() && layout.meant.is_none() && layout.shape == *like;
-        let layout = if same { None } else { Some(Box::new(layout.clone())) };
-        Packed { storage: storage.clone(), layout }
+        Packed { storage: storage.clone(), layout: if same { None } else { apart(layout) } }
     }
 
     /// The shape, where `like` is the one that it was packed with.
@@ -54,16 +53,23 @@ impl Packed {
     ///
     /// # Panics
     /// If `like` is a shape of more elements than were packed.
-    #[inline]
+    #[inline(always)]
     pub fn unpack(self, like: &Shape) -> Tensor {
-        match self.layout {
-            Some(layout) => Tensor { storage: self.storage, layout: *layout },
+        let layout = match self.layout {
+            Some(layout) => *layout,
             None => {
                 assert!(like.numel() <= self.storage.len(), "unpacked with the shape it was packed with");
-                Tensor { storage: self.storage, layout: Layout::row_major(like.clone()) }
+                Layout::row_major(like.clone())
             }
-        }
+        };
+        Tensor { storage: self.storage, layout }
     }
+}
+
+/// A layout in memory of its own. Not compiled into those that pack, most of which do without.
+#[inline(never)]
+fn apart(layout: &Layout) -> Option<Box<Layout>> {
+    Some(Box::new(layout.clone()))
 }
 
 impl std::fmt::Debug for Packed {

@@ -119,14 +119,12 @@ fn add_fitted(
     let dtype = meta.dtype;
     let fits = |own: &Shape, of: DType| own == shape && of == dtype;
     let onto = |prior: Option<Tensor>| Target { shape, dtype: Some(dtype), prior };
-    let grad = match job {
-        Job::Value(g) if fits(g.shape(), g.dtype()) => g,
+    // Each arm hands on what it has: a place where all of them meet would have it moved once more.
+    match job {
+        Job::Value(g) if fits(g.shape(), g.dtype()) => add_to(slot, g),
         Job::Shared(t) if fits(t.shape(), t.dtype()) => match slot {
-            Some(Var { kind: VarKind::Constant(sum) }) => {
-                add_tensors(sum, t);
-                return Ok(());
-            }
-            _ => Var::constant(t.clone()),
+            Some(Var { kind: VarKind::Constant(sum) }) => add_tensors(sum, t),
+            _ => add_to(slot, Var::constant(t.clone())),
         },
         Job::Kernel(kernel, reads) => {
             if let Some(Var { kind: VarKind::Constant(sum) }) = slot
@@ -134,16 +132,22 @@ fn add_fitted(
             {
                 return Ok(());
             }
-            Var::constant(kernel::fold_to(node.name(), kernel, reads, onto(prior(slot)))?)
+            let sum = kernel::fold_to(node.name(), kernel, reads, onto(prior(slot)))?;
+            add_to(slot, Var::constant(sum));
         }
-        Job::Product(a, b) => Var::constant(kernel::matmul_to("matmul", a, b, onto(prior(slot)))?),
-        Job::Part(part) => match prior(slot) {
-            Some(prior) => Var::constant(part.added_to(prior)?),
-            None => part.whole()?,
-        },
+        Job::Product(a, b) => {
+            let sum = kernel::matmul_to("matmul", a, b, onto(prior(slot)))?;
+            add_to(slot, Var::constant(sum));
+        }
+        Job::Part(part) => {
+            let sum = match prior(slot) {
+                Some(prior) => Var::constant(part.added_to(prior)?),
+                None => part.whole()?,
+            };
+            add_to(slot, sum);
+        }
         job => return add_folded(slot, meta, shape, job),
-    };
-    add_to(slot, grad);
+    }
     Ok(())
 }
 

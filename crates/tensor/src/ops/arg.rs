@@ -132,6 +132,7 @@ impl<'a> Arg<'a> {
     }
 
     /// What type rules look at.
+    #[inline]
     pub(crate) fn meta(&self) -> Meta {
         match self {
             Arg::Tensor(t) => Meta { dtype: t.dtype(), zero_dim: t.rank() == 0, scalar: None },
@@ -175,6 +176,7 @@ pub(crate) struct Meta {
 }
 
 /// What type rules look at, of each of these.
+#[inline]
 pub(crate) fn metas_of<const N: usize>(args: &[Arg<'_>; N]) -> [Meta; N] {
     let mut metas = [Meta { dtype: DType::Bool, zero_dim: false, scalar: None }; N];
     for (meta, arg) in metas.iter_mut().zip(args) {

@@ -106,7 +106,6 @@ pub fn fold_to(
         does: Does::Blocks(kernel),
         to: &mut [target.place(own)],
     })
-    .here()
 }
 
 /// Sums a tensor down to a target, adding its prior if it has one.
@@ -151,7 +150,6 @@ pub fn sum_onto(op: &'static str, t: &Tensor, mut target: Target<'_>) -> Result<
         does: Does::Same,
         to: &mut [target.place(dtype)],
     })
-    .here()
 }
 
 /// Changes `M` tensors of one shape and type in place in one pass, reading `N` others that broadcast to that shape.

@@ -23,13 +23,14 @@ use smallvec::SmallVec;
 
 pub(crate) use iter::{BLOCK, Blocks, FirstSums, LANES, ROWS, RUN, Reduce, Reducer, STRIP, Sum, WideMut};
 pub(crate) use product::{Spec, batch_of, expect_one_dtype};
+use short::Alike;
 pub use short::{added, computed, folded};
 pub(crate) use space::{common_shape, expect_expands};
 pub use updates::Updates;
 pub(crate) use whole::{SeveralRule, WholeRule};
 
 use crate::dtype::{BlockMut, DType, Scalar};
-use crate::error::Result;
+use crate::error::{Here, Result};
 use crate::kernels::BlockKernel;
 use crate::ops::warning::Lists;
 use crate::random::{Law, Reserve};
@@ -116,20 +117,24 @@ pub(crate) fn make(task: Task<'_, '_>) -> Result<Tensor> {
     make_here(task)
 }
 
-/// [`make`], with the shortest way compiled into its caller: for those that small models are made of.
+/// [`make`], with the shortest way compiled into its caller: for those that small models are made of. An error has the caller's line,
+/// so that whoever hands the result on need not look at it.
 #[inline(always)]
 #[track_caller]
-pub(crate) fn make_here(mut task: Task<'_, '_>) -> Result<Tensor> {
-    match short::alike(&mut task) {
-        Some(result) => result,
+pub(crate) fn make_here(task: Task<'_, '_>) -> Result<Tensor> {
+    match Alike::of(&task) {
+        Some(alike) => Ok(alike.make()),
         // By value: a task whose address is taken would be put together in memory for the short way, too.
-        None => make_at_length(task),
+        None => make_at_length(task).here(),
     }
 }
 
 #[inline(never)]
 #[track_caller]
 fn make_at_length(task: Task<'_, '_>) -> Result<Tensor> {
+    if let Some(alike) = Alike::of_sum(&task) {
+        return short::summed(task.op, alike.make(), task.to);
+    }
     let mut common = None;
     let Task { op, reads, space, mut does, to } = task;
     if let Does::Blocks(kernel) = does

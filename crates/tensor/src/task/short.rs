@@ -1,7 +1,7 @@
 //! The short way of small tasks over tensors of one shape and of the types that are wanted: the blocks go to the kernel
 //! as they are, nothing is planned.
 //!
-//! Who pays for it (one thread, a processor with AVX-512): by [`alike`] the backward pass of W8 takes 0.61 of the time, by
+//! Who pays for it (one thread, a processor with AVX-512): by [`Alike`] the backward pass of W8 takes 0.61 of the time, by
 //! [`with_numbers`] a product of ten elements with a number 123 ns and not 191, with a tensor without axes 108 ns and not 226,
 //! a product of ten elements, its sum and back 0.87 of the instructions (the gradient of a sum is a number); by
 //! [`in_place`] a number added to a thousand elements 151 ns and not 249.
@@ -74,53 +74,79 @@ pub fn computed(
     Some(tensors)
 }
 
-/// The result of a task that makes one tensor of others that lie alike. `None` if nothing has happened.
-#[inline(always)]
-pub(super) fn alike(task: &mut Task<'_, '_>) -> Option<Result<Tensor>> {
-    let kernel = match (&task.does, &*task.to) {
-        (Does::Blocks(kernel), [To::New(_) | To::Sum { .. }]) => *kernel,
-        _ => return None,
-    };
-    let [Read::Tensor(first, own), ..] = task.reads else { return None };
-    let (shape, n) = (first.shape(), first.numel());
-    let elsewhere = matches!(task.space, Space::Of(space) if space != shape);
-    if n == 0 || n > GRAIN || task.reads.len() > FEW || elsewhere {
-        return None;
+/// What a task that makes one tensor of others reads, which lie alike, and where the result goes.
+pub(super) struct Alike<'a> {
+    kernel: &'a dyn BlockKernel,
+    blocks: [Block<'a>; FEW],
+    count: usize,
+    /// how many elements each has
+    n: usize,
+    shape: &'a Shape,
+    dtype: DType,
+    meant: Meant,
+}
+
+impl<'a> Alike<'a> {
+    /// `None` where a task is not of that kind.
+    #[inline(always)]
+    pub(super) fn of(task: &Task<'a, '_>) -> Option<Alike<'a>> {
+        Alike::to(task, |to, shape, own| match to {
+            To::New(dtype) => Some((*dtype, true)),
+            To::Sum { shape: target, dtype, prior: None } if *target == shape && *dtype == own => {
+                Some((own, false))
+            }
+            _ => None,
+        })
     }
-    let mut blocks = [Block::Bool(&[]); FEW];
-    let mut meant = Meant::NONE;
-    for (block, read) in blocks.iter_mut().zip(task.reads) {
-        let Read::Tensor(t, want) = *read else { return None };
-        if !lies_like(t, shape, want) {
+
+    /// What a task reads that sums what it computes of it.
+    pub(super) fn of_sum(task: &Task<'a, '_>) -> Option<Alike<'a>> {
+        Alike::to(task, |to, shape, own| match to {
+            To::Sum { shape: target, .. } if *target != shape => Some((own, false)),
+            _ => None,
+        })
+    }
+
+    /// The same where a result goes to a place that `makes` something: of which type, and whether it has the axes that are meant.
+    #[inline(always)]
+    fn to(
+        task: &Task<'a, '_>,
+        makes: impl FnOnce(&To<'_>, &Shape, DType) -> Option<(DType, bool)>,
+    ) -> Option<Alike<'a>> {
+        let (Does::Blocks(kernel), [to]) = (&task.does, &*task.to) else { return None };
+        let [Read::Tensor(first, own), ..] = task.reads else { return None };
+        let (shape, n) = (first.shape(), first.numel());
+        let elsewhere = matches!(task.space, Space::Of(space) if space != shape);
+        if n == 0 || n > GRAIN || task.reads.len() > FEW || elsewhere {
             return None;
         }
-        meant = meant | t.layout.meant;
-        *block = t.storage.block().range(t.layout.offset(), n);
+        let (dtype, carries) = makes(to, shape, *own)?;
+        let mut blocks = [Block::Bool(&[]); FEW];
+        let mut meant = Meant::NONE;
+        for (block, read) in blocks.iter_mut().zip(task.reads) {
+            let Read::Tensor(t, want) = *read else { return None };
+            if !lies_like(t, shape, want) {
+                return None;
+            }
+            meant = meant | t.layout.meant;
+            *block = t.storage.block().range(t.layout.offset(), n);
+        }
+        let meant = if carries { meant } else { Meant::NONE };
+        Some(Alike { kernel: *kernel, blocks, count: task.reads.len(), n, shape, dtype, meant })
     }
-    let blocks = &blocks[..task.reads.len()];
-    match &mut *task.to {
-        [To::New(dtype)] => {
-            let mut storage = Storage::scratch(*dtype, n);
-            kernel.run(blocks, &mut [storage.block_mut()]);
-            Some(Ok(Tensor { storage, layout: Layout::row_major(shape.clone()) }.with_meant(meant)))
-        }
-        [To::Sum { shape: target, dtype, prior: None }] if *target == shape && dtype == own => {
-            let mut storage = Storage::scratch(*dtype, n);
-            kernel.run(blocks, &mut [storage.block_mut()]);
-            Some(Ok(Tensor { storage, layout: Layout::row_major(shape.clone()) }))
-        }
-        [To::Sum { shape: target, .. }] if *target != shape => {
-            let mut storage = Storage::scratch(*own, n);
-            kernel.run(blocks, &mut [storage.block_mut()]);
-            Some(summed(task.op, Tensor::from_storage(storage, shape.clone()), task.to))
-        }
-        _ => None,
+
+    /// The result. Put together where it is handed out, not moved there.
+    #[inline(always)]
+    pub(super) fn make(self) -> Tensor {
+        let mut storage = Storage::scratch(self.dtype, self.n);
+        self.kernel.run(&self.blocks[..self.count], &mut [storage.block_mut()]);
+        Tensor { storage, layout: Layout::row_major(self.shape.clone()) }.with_meant(self.meant)
     }
 }
 
 /// The sum of what has been computed, which is in the cache.
 #[inline(never)]
-fn summed(op: &'static str, t: Tensor, to: &mut [To<'_>]) -> Result<Tensor> {
+pub(super) fn summed(op: &'static str, t: Tensor, to: &mut [To<'_>]) -> Result<Tensor> {
     blocks::make(op, None, &[Read::Tensor(&t, t.dtype())], t.shape(), to)
 }
 

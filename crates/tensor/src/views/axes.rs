@@ -61,11 +61,15 @@ impl Tensor {
     #[doc(alias = "swapdims")]
     pub fn transpose(&self, a: impl Into<Axis>, b: impl Into<Axis>) -> Result<Tensor> {
         let (a, b) = (self.shape().axis("transpose", a).here()?, self.shape().axis("transpose", b).here()?);
-        let mut order: Dims<usize> = (0..self.rank()).collect();
-        if self.rank() > 0 {
-            order.swap(a, b);
-        }
-        Ok(self.reordered(&order))
+        Ok(if self.rank() > 0 { self.swapped(a, b) } else { self.clone() })
+    }
+
+    fn swapped(&self, a: usize, b: usize) -> Tensor {
+        let l = &self.layout;
+        let (mut shape, mut strides) = (l.shape.clone(), l.strides());
+        shape.swap(a, b);
+        strides.swap(a, b);
+        self.relayout(shape, strides, l.offset() as isize).with_meant(l.meant.swapped(self.rank(), a, b))
     }
 
     /// The transpose of a matrix; a vector or a number is returned as it is.
@@ -96,7 +100,7 @@ impl Tensor {
     pub fn try_t(&self) -> Result<Tensor> {
         match self.rank() {
             0 | 1 => Ok(self.clone()),
-            2 => Ok(self.reordered(&[1, 0])),
+            2 => Ok(self.swapped(0, 1)),
             found => refuse(TensorFacts::Rank { op: "t", operand: "", expected: "at most 2", found }).here(),
         }
     }

@@ -42,7 +42,7 @@ macro_rules! binary {
             $(#[$doc])*
             #[track_caller]
             pub fn $name(&self, other: impl AsArg) -> Result<Tensor> {
-                $crate::ops::pointwise::binary::of_two(stringify!($name), plans::$name, self, other.arg()).here()
+                $crate::ops::pointwise::binary::of_two(stringify!($name), plans::$name, self, other.arg())
             }
 
             #[doc = concat!("[`Self::", stringify!($name), "`] into this tensor, whose shape and type stay as they are.")]

@@ -6,7 +6,7 @@ use super::super::arg::{Arg, Meta, result_type};
 use super::super::formulas as f;
 use super::super::warning::{self, Lists};
 use crate::dtype::{DType, Scalar};
-use crate::error::{Result, TensorFacts, refuse};
+use crate::error::{Here, Result, TensorFacts, refuse};
 use crate::kernels::{BlockKernel, FloatKernel, IntPowKernel, LogicKernel, NumKernel, UnaryLogicKernel};
 use crate::task::{self, Does, Read, Space, Task, To, expect_expands};
 use crate::tensor::Tensor;
@@ -34,14 +34,14 @@ impl Elementwise {
     }
 }
 
-/// Applies an operation to broadcast arguments, if its meta step allows it.
+/// Applies an operation to broadcast arguments, if its meta step allows it. An error has the caller's line.
 #[track_caller]
 pub(in crate::ops) fn apply<const N: usize>(
     op: &'static str,
     plan: Result<Elementwise>,
     args: &[Arg<'_>; N],
 ) -> Result<Tensor> {
-    let plan = plan?;
+    let plan = plan.here()?;
     task::make_here(Task {
         op,
         reads: &args.map(|a| a.read(plan.compute)),

@@ -35,7 +35,7 @@ macro_rules! unary {
         #[track_caller]
         pub fn $try(&self) -> Result<Tensor> {
             let $a = Arg::Tensor(self).meta();
-            apply(stringify!($name), $plan, &[Arg::Tensor(self)]).here()
+            apply(stringify!($name), $plan, &[Arg::Tensor(self)])
         }
     };
     ($($(#[$doc:meta])* $name:ident, $name_:ident $(, $try:ident)? = |$a:ident| $plan:expr;)*) => {
@@ -77,7 +77,7 @@ macro_rules! with_numbers {
             #[track_caller]
             pub fn $name(&self, $($p: impl Into<$t>),+) -> Result<Tensor> {
                 let plan = plans::$name(stringify!($name), self, $($p.into()),+);
-                apply(stringify!($name), plan, &[Arg::Tensor(self)]).here()
+                apply(stringify!($name), plan, &[Arg::Tensor(self)])
             }
 
             #[doc = concat!("[`Self::", stringify!($name), "`] into this tensor.")]
