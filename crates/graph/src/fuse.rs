@@ -313,8 +313,10 @@ fn apply(
     let records = is_grad_enabled() && inputs.iter().any(|v| v.requires_grad());
     let names = records.then(|| formula.names(None));
     let saved_result = |n: usize| match &names {
-        Some((value, _)) if formula.calls_one() && is_small(n, &operands) && !is_budgeted() => {
-            formula.saved_result(*value)
+        Some((value, _)) if formula.calls_one() && !is_budgeted() => {
+            let bytes = n.saturating_mul(operands[0].dtype().size());
+            let result = if is_worth_saving(bytes) { formula.saved_result(*value) } else { None };
+            result.filter(|&result| result == SavedResult::Value || is_stored_in_order(n, bytes, &operands))
         }
         _ => None,
     };
@@ -351,9 +353,17 @@ fn apply(
     Ok(record_one(name, &inputs, value, reads, || backward(reduced)))
 }
 
-/// Whether a result of so many elements is read again from a cache.
-fn is_small(n: usize, operands: &[&Tensor]) -> bool {
-    kernel::stays_in_cache(n.saturating_mul(operands[0].dtype().size()))
+/// Whether a result of so many bytes is read again from a cache, and takes longer to be computed again than to be thought about.
+fn is_worth_saving(bytes: usize) -> bool {
+    const LEAST: usize = 1 << 10;
+    bytes >= LEAST && kernel::stays_in_cache(bytes)
+}
+
+/// Whether a result is worth being stored beside the value (of fewer bytes `tanh(x) * w`, its sum and back take 1.1 of the time that operators
+/// take), and lies as the operand does that tells the order of sums, so that these have the bits of others.
+fn is_stored_in_order(n: usize, bytes: usize, operands: &[&Tensor]) -> bool {
+    const LEAST: usize = 1 << 12;
+    bytes >= LEAST && operands.iter().find(|t| t.numel() == n).is_some_and(|t| t.is_contiguous())
 }
 
 /// Elements of the common shape, if there is one.

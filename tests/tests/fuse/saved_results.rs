@@ -1,33 +1,67 @@
 //! Results that a fused operation saves for its gradients, where they are small: nobody sees but by what is kept.
 
 use foldback::graph::saved_budget;
-use foldback::tensor::ThreadPool;
+use foldback::tensor::{BroadcastWarning, ThreadPool, broadcast_warning, kernel};
 
 use super::bits::LEVEL;
 use super::*;
 
-/// Beyond this many elements, nothing but operands is saved.
-const SMALL: usize = 1 << 18;
+/// Beyond this many elements of `f32`, nothing but operands is saved: they do not stay in this processor's cache.
+fn small() -> usize {
+    let stays = |n: usize| kernel::stays_in_cache(4 * n);
+    let above = (0..60).map(|bits| 1 << bits).find(|&n| !stays(n)).expect("caches are smaller");
+    (0..above.ilog2()).rev().fold(0, |n, bit| if stays(n + (1 << bit)) { n + (1 << bit) } else { n })
+}
 
 type Reduction = Option<(&'static [isize], bool)>;
 
-/// The gradients of a fused `tanh` of `x * w + b`, computed as `how` says.
-fn gradients(values: &[Tensor; 3], over: Reduction, how: fn(Var, &[&Var]) -> Vec<Var>) -> Vec<Tensor> {
+/// The gradients of a fused formula, computed as `how` says.
+fn gradients(
+    values: &[Tensor; 3],
+    over: Reduction,
+    formula: usize,
+    how: fn(Var, &[&Var]) -> Vec<Var>,
+) -> Vec<Tensor> {
     let x = values.clone().map(|t| t.requires_grad());
     let inputs = [&x[0], &x[1], &x[2]];
-    let y = loss(inputs, over);
+    let y = loss(inputs, over, formula);
     how(y, &inputs).iter().map(Var::value).collect()
 }
 
-fn loss(x: [&Var; 3], over: Reduction) -> Var {
-    let f = fuse!(|x, w, b| (x * w + b).tanh());
+fn reduced<F: Formula<3> + 'static>(f: Fused<F, 3>, x: [&Var; 3], over: Reduction) -> Var {
     let y = match over {
         None => f.call(x),
         Some((axes, false)) => f.sum(x, axes),
         Some((axes, true)) => f.mean(x, axes),
     };
+    y.unwrap()
+}
+
+/// The function's result is the value; or in the middle of it, once or several times; or it chooses, too.
+const FORMULAS: usize = 4;
+
+fn loss(x: [&Var; 3], over: Reduction, formula: usize) -> Var {
+    let y = match formula {
+        0 => reduced(fuse!(|x, w, b| (x * w + b).tanh()), x, over),
+        1 => reduced(fuse!(|x, w, b| w - x.tanh() * b), x, over),
+        2 => reduced(
+            fuse!(|x, w, b| {
+                let t = (x * w).sigmoid();
+                t / (t + b.abs() + 1.0)
+            }),
+            x,
+            over,
+        ),
+        _ => reduced(
+            fuse!(|x, w, b| {
+                let t = (x + b).tan();
+                R::select(t.gt(w), t * w, b)
+            }),
+            x,
+            over,
+        ),
+    };
     // A seed that is not the same all over.
-    let y = y.unwrap();
     let seed = fill(y.shape(), Domain::Any, &mut Random::new(8)).to(y.dtype());
     y.mul(&seed).unwrap().sum(..).unwrap()
 }
@@ -54,10 +88,11 @@ const REDUCTIONS: [Reduction; 5] =
 #[test]
 fn gradients_from_a_saved_result_have_the_bits_of_others() {
     let _level = LEVEL.lock();
-    let shapes: [[&[usize]; 3]; 5] = [
+    let shapes: [[&[usize]; 3]; 6] = [
         [&[40, 30], &[40, 30], &[40, 30]],
         [&[40, 30], &[30], &[40, 1]],
         [&[1, 30], &[40, 1], &[]],
+        [&[60], &[40, 60], &[40, 60]],
         [&[300, 200], &[200], &[300, 200]],
         [&[3, 0], &[3, 1], &[]],
     ];
@@ -65,14 +100,22 @@ fn gradients_from_a_saved_result_have_the_bits_of_others() {
         for shapes in shapes {
             let mut random = Random::new(6);
             let values = shapes.map(|s| fill(s, Domain::Any, &mut random).to(dtype));
-            for over in REDUCTIONS {
-                let label = format!("{shapes:?} {dtype} {over:?}");
-                let serial = ThreadPool::new(1).install(|| gradients(&values, over, now));
-                assert_eq!(ThreadPool::new(3).install(|| gradients(&values, over, now)), serial, "{label}");
-                assert_eq!(gradients(&values, over, again), serial, "{label}");
-                let (within, _) = saved_budget(0, || gradients(&values, over, now));
+            let across = values.clone().map(|t| match t.rank() {
+                2 => t.t().contiguous().t(),
+                _ => t,
+            });
+            for case in 0..2 * FORMULAS * REDUCTIONS.len() {
+                let (over, formula) =
+                    (REDUCTIONS[case % REDUCTIONS.len()], case / REDUCTIONS.len() % FORMULAS);
+                let values = if case < FORMULAS * REDUCTIONS.len() { &values } else { &across };
+                let label = format!("{shapes:?} {dtype} {over:?} {formula}, case {case}");
+                let gradients = |how| gradients(values, over, formula, how);
+                let serial = ThreadPool::new(1).install(|| gradients(now));
+                assert_eq!(ThreadPool::new(3).install(|| gradients(now)), serial, "{label}");
+                assert_eq!(gradients(again), serial, "{label}");
+                let (within, _) = saved_budget(0, || gradients(now));
                 assert_eq!(within, serial, "{label}");
-                for (a, b) in gradients(&values, over, recorded).iter().zip(&serial) {
+                for (a, b) in gradients(recorded).iter().zip(&serial) {
                     assert!(close(a, b, if dtype == DType::F32 { 1e-4 } else { 1e-12 }), "{label}: {a} {b}");
                 }
             }
@@ -83,7 +126,7 @@ fn gradients_from_a_saved_result_have_the_bits_of_others() {
 #[test]
 fn values_are_those_of_operators_around_the_limit() {
     let _level = LEVEL.lock();
-    for n in [SMALL - 1, SMALL, SMALL + 1] {
+    for n in [small() - 1, small(), small() + 1] {
         let values = fill([n], Domain::Any, &mut Random::new(2)).to(DType::F32);
         let [fused, plain] = [values.clone(), values].map(|x| x.requires_grad());
         let y = fuse!(|x| x.sigmoid()).sum([&fused], ..).unwrap();
@@ -113,11 +156,20 @@ fn a_result_is_saved_where_it_is_small() {
     let tanh = |x: &Var| fuse!(|x| x.tanh()).sum([x], ..).unwrap();
     assert_eq!(kept(1000, &tanh), 4);
     assert_eq!(kept(1000, &|x| fuse!(|x| x.tanh()).call([x]).unwrap()), 4);
-    assert_eq!(kept(SMALL, &tanh), 4);
-    assert_eq!(kept(SMALL + 1, &tanh), 0);
+    assert_eq!(kept(256, &tanh), 4);
+    assert_eq!(kept(255, &tanh), 0);
+    assert_eq!(kept(small(), &tanh), 4);
+    assert_eq!(kept(small() + 1, &tanh), 0);
     assert_eq!(kept(1000, &|x| saved_budget(1 << 20, || tanh(x)).0), 0);
     assert_eq!(kept(1000, &|x| fuse!(|x| x.sin()).sum([x], ..).unwrap()), 0);
-    assert_eq!(kept(1000, &|x| fuse!(|x| x.tanh() * 2.0).sum([x], ..).unwrap()), 0);
+    // One that is not the value is stored beside it.
+    let inner = |x: &Var| fuse!(|x| x.tanh() * 2.0).sum([x], ..).unwrap();
+    assert_eq!(kept(1024, &inner), 4);
+    assert_eq!(kept(1023, &inner), 0);
+    assert_eq!(kept(1024, &|x| fuse!(|x| x.tanh() * 2.0).call([x]).unwrap()), 4);
+    assert_eq!(kept(1024, &|x| fuse!(|x| x.tanh() * 2.0).sum([&x.expand([2, -1]).unwrap()], ..).unwrap()), 0);
+    assert_eq!(kept(1024, &|x| saved_budget(1 << 20, || inner(x)).0), 0);
+    assert_eq!(kept(1024, &|x| fuse!(|x| x.tanh() * x.exp()).sum([x], ..).unwrap()), 0);
 }
 
 /// What is recorded has the bits of what is not.
@@ -130,12 +182,25 @@ fn a_value_does_not_depend_on_what_is_saved() {
         for shapes in shapes {
             let [x, w] = shapes.map(|s| fill(s, Domain::Any, &mut Random::new(4)).to(dtype));
             let f = fuse!(|x, w| (x * w).tanh());
+            let inner = fuse!(|x, w| x.exp() * w);
             let sums = |x: Var, w: Var| {
                 let rows = f.sum([&x, &w], 0).unwrap().value();
-                (rows, f.mean([&x, &w], -1).unwrap().value(), f.sum([&x, &w], ..).unwrap().value())
+                let inner = (inner.sum([&x, &w], 0).unwrap().value(), inner.call([&x, &w]).unwrap().value());
+                (rows, f.mean([&x, &w], -1).unwrap().value(), f.sum([&x, &w], ..).unwrap().value(), inner)
             };
             let plain = sums(x.clone().into(), w.clone().into());
             assert_eq!(sums(x.requires_grad(), w.requires_grad()), plain, "{shapes:?} {dtype}");
         }
+    }
+}
+
+/// An axis that is meant goes on to the value, whether something is stored beside that or not.
+#[test]
+fn axes_that_are_meant_stay_so() {
+    let _guard = broadcast_warning(BroadcastWarning::Refuse);
+    let list = Tensor::ones([2000]);
+    for column in [list.unsqueeze(1).unwrap().into(), list.unsqueeze(1).unwrap().requires_grad()] {
+        let y = fuse!(|x| x.tanh() * 2.0).call([&column]).unwrap();
+        assert_eq!(y.mul(&list).unwrap().shape(), &[2000, 2000]);
     }
 }
