@@ -38,7 +38,8 @@ use derived::{Derived, PerOperand, SavedResult};
 use names::Names;
 use operands::{alike, variables};
 
-/// A pointwise expression as one operation: one node, one pass over memory each way, nothing stored in between.
+/// A pointwise expression as one operation: one node, one pass over memory each way, nothing stored in between but small results of
+/// functions that the way back reads.
 ///
 /// `fuse!(|x, w, b| (x * w + b).square())` makes a [`Fused`] of three operands, to be called as often as one likes. Its
 /// operands broadcast and promote as those of every operation; its gradients, to any order, come from the expression
@@ -234,7 +235,8 @@ impl<F: Formula<N> + 'static, const N: usize> Fused<F, N> {
         self.run(&operands.inputs(), None).here()
     }
 
-    /// The sum of the formula over `axes` (`1`, `[0, -1]`, `..` for all). What is summed is never stored, on neither way.
+    /// The sum of the formula over `axes` (`1`, `[0, -1]`, `..` for all). What is summed is not stored, but where it is
+    /// small and a function in it takes longer than memory does.
     ///
     /// # Errors
     /// If the shapes do not broadcast, or an axis does not exist or is named twice.

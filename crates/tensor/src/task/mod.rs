@@ -23,7 +23,7 @@ use smallvec::SmallVec;
 
 pub(crate) use iter::{BLOCK, Blocks, FirstSums, LANES, ROWS, RUN, Reduce, Reducer, STRIP, Sum, WideMut};
 pub(crate) use product::{Spec, batch_of, expect_one_dtype};
-use short::Alike;
+use short::ReadAlike;
 pub use short::{added, computed, folded};
 pub(crate) use space::{common_shape, expect_expands};
 pub use updates::Updates;
@@ -122,7 +122,7 @@ pub(crate) fn make(task: Task<'_, '_>) -> Result<Tensor> {
 #[inline(always)]
 #[track_caller]
 pub(crate) fn make_here(task: Task<'_, '_>) -> Result<Tensor> {
-    match Alike::of(&task) {
+    match ReadAlike::of(&task) {
         Some(alike) => Ok(alike.make()),
         // By value: a task whose address is taken would be put together in memory for the short way, too.
         None => make_at_length(task).here(),
@@ -132,7 +132,7 @@ pub(crate) fn make_here(task: Task<'_, '_>) -> Result<Tensor> {
 #[inline(never)]
 #[track_caller]
 fn make_at_length(task: Task<'_, '_>) -> Result<Tensor> {
-    if let Some(alike) = Alike::of_sum(&task) {
+    if let Some(alike) = ReadAlike::of_sum(&task) {
         return short::summed(task.op, alike.make(), task.to);
     }
     let mut common = None;

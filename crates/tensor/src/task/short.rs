@@ -1,7 +1,7 @@
 //! The short way of small tasks over tensors of one shape and of the types that are wanted: the blocks go to the kernel
 //! as they are, nothing is planned.
 //!
-//! Who pays for it (one thread, a processor with AVX-512): by [`Alike`] the backward pass of W8 takes 0.61 of the time, by
+//! Who pays for it (one thread, a processor with AVX-512): by [`ReadAlike`] the backward pass of W8 takes 0.61 of the time, by
 //! [`with_numbers`] a product of ten elements with a number 123 ns and not 191, with a tensor without axes 108 ns and not 226,
 //! a product of ten elements, its sum and back 0.87 of the instructions (the gradient of a sum is a number); by
 //! [`in_place`] a number added to a thousand elements 151 ns and not 249.
@@ -75,7 +75,7 @@ pub fn computed(
 }
 
 /// What a task that makes one tensor of others reads, which lie alike, and where the result goes.
-pub(super) struct Alike<'a> {
+pub(super) struct ReadAlike<'a> {
     kernel: &'a dyn BlockKernel,
     blocks: [Block<'a>; FEW],
     count: usize,
@@ -86,11 +86,11 @@ pub(super) struct Alike<'a> {
     meant: Meant,
 }
 
-impl<'a> Alike<'a> {
+impl<'a> ReadAlike<'a> {
     /// `None` where a task is not of that kind.
     #[inline(always)]
-    pub(super) fn of(task: &Task<'a, '_>) -> Option<Alike<'a>> {
-        Alike::to(task, |to, shape, own| match to {
+    pub(super) fn of(task: &Task<'a, '_>) -> Option<ReadAlike<'a>> {
+        ReadAlike::to(task, |to, shape, own| match to {
             To::New(dtype) => Some((*dtype, true)),
             To::Sum { shape: target, dtype, prior: None } if *target == shape && *dtype == own => {
                 Some((own, false))
@@ -100,8 +100,8 @@ impl<'a> Alike<'a> {
     }
 
     /// What a task reads that sums what it computes of it.
-    pub(super) fn of_sum(task: &Task<'a, '_>) -> Option<Alike<'a>> {
-        Alike::to(task, |to, shape, own| match to {
+    pub(super) fn of_sum(task: &Task<'a, '_>) -> Option<ReadAlike<'a>> {
+        ReadAlike::to(task, |to, shape, own| match to {
             To::Sum { shape: target, .. } if *target != shape => Some((own, false)),
             _ => None,
         })
@@ -112,7 +112,7 @@ impl<'a> Alike<'a> {
     fn to(
         task: &Task<'a, '_>,
         makes: impl FnOnce(&To<'_>, &Shape, DType) -> Option<(DType, bool)>,
-    ) -> Option<Alike<'a>> {
+    ) -> Option<ReadAlike<'a>> {
         let (Does::Blocks(kernel), [to]) = (&task.does, &*task.to) else { return None };
         let [Read::Tensor(first, own), ..] = task.reads else { return None };
         let (shape, n) = (first.shape(), first.numel());
@@ -132,7 +132,7 @@ impl<'a> Alike<'a> {
             *block = t.storage.block().range(t.layout.offset(), n);
         }
         let meant = if carries { meant } else { Meant::NONE };
-        Some(Alike { kernel: *kernel, blocks, count: task.reads.len(), n, shape, dtype, meant })
+        Some(ReadAlike { kernel: *kernel, blocks, count: task.reads.len(), n, shape, dtype, meant })
     }
 
     /// The result. Put together where it is handed out, not moved there.
