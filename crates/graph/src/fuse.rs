@@ -387,7 +387,7 @@ fn full_value(
     result: &mut Option<Tensor>,
 ) -> Result<Tensor> {
     if saved != Some(SavedResult::Inner) {
-        return Ok(kernel::evaluate(name, formula.value(), values)?);
+        return kernel::evaluate(name, formula.value(), values);
     }
     let (y, t) = kernel::evaluate_both(name, &*formula.giving(), values)?;
     *result = Some(t);
