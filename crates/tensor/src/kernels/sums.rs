@@ -403,7 +403,7 @@ fn widen_body<const FMA: bool>(sums: &mut [f32], wide: &mut [f64]) {
 mod tests {
     use super::super::{BlockKernel, FloatKernel, GradientKernel};
     use super::*;
-    use crate::kernel::{Target, fold_to};
+    use crate::kernel::{Target, evaluate, fold_to};
     use crate::{DType, Shape, Tensor, ThreadPool};
 
     /// The same formula with loops that add its results and without.
@@ -467,6 +467,39 @@ mod tests {
                         }
                     }
                 }
+            }
+        }
+    }
+
+    /// Operands that lie like the result, or are one number, need no plan however many they are.
+    #[test]
+    fn many_results_of_operands_that_lie_alike() {
+        let shapes: [&[usize]; 8] = [
+            &[40_000],
+            &[100_003],
+            &[7, 5001],
+            &[400, 300],
+            &[33, 1024],
+            &[3, 40_000],
+            &[5, 3, 4099],
+            &[30_011, 3],
+        ];
+        for (shape, dtype) in shapes.into_iter().flat_map(|s| [(s, DType::F32), (s, DType::F64)]) {
+            let of = |shape: &[usize]| Tensor::randn_with(shape, dtype);
+            let (x, w, number) = (of(shape), of(shape), of(&[]));
+            let kept = |axes: &dyn Fn(usize) -> bool| -> Shape {
+                (0..shape.len()).map(|i| if axes(i) { shape[i] } else { 1 }).collect::<Vec<_>>().into()
+            };
+            for target in [kept(&|_| false), kept(&|i| i + 1 < shape.len()), kept(&|i| i == 0)] {
+                check(&x, &w, &number, &target);
+                check(&number, &x, &w, &target);
+                let stored = evaluate("test", &FloatKernel(Squares::<false>), &[&x, &w, &number]).unwrap();
+                let sum = |kernel: &dyn BlockKernel| {
+                    fold_to("test", kernel, &[&x, &w, &number], Target::of(&target)).unwrap()
+                };
+                let expected = bits(&stored.sum_to_size(&target).unwrap());
+                assert!(bits(&sum(&FloatKernel(Squares::<false>))) == expected, "{shape:?} to {target}");
+                assert!(bits(&sum(&FloatKernel(Squares::<true>))) == expected, "{shape:?} to {target}");
             }
         }
     }
