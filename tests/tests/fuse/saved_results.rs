@@ -1,6 +1,6 @@
 //! Results that a fused operation saves for its gradients, where they are small: nobody sees but by what is kept.
 
-use foldback::graph::saved_budget;
+use foldback::graph::{hvp, jacobian, jvp, saved_budget};
 use foldback::tensor::{BroadcastWarning, ThreadPool, broadcast_warning, kernel};
 
 use super::bits::LEVEL;
@@ -202,5 +202,27 @@ fn axes_that_are_meant_stay_so() {
     for column in [list.unsqueeze(1).unwrap().into(), list.unsqueeze(1).unwrap().requires_grad()] {
         let y = fuse!(|x| x.tanh() * 2.0).call([&column]).unwrap();
         assert_eq!(y.mul(&list).unwrap().shape(), &[2000, 2000]);
+    }
+}
+
+/// Passes of many gradients at once, and forward ones, are those of operators.
+#[test]
+fn matrices_of_derivatives_are_those_of_operators() {
+    let [x, w] = [3, 4].map(|seed| fill([600], Domain::Any, &mut Random::new(seed)));
+    let fused = |[x, w]: &[Var; 2]| fuse!(|x, w| x.tanh() * w - x).call([x, w]);
+    let plain = |[x, w]: &[Var; 2]| x.tanh().mul(w)?.sub(x);
+    let inputs = || [x.clone(), w.clone()];
+    for (a, b) in jacobian(fused, inputs()).unwrap().iter().zip(&jacobian(plain, inputs()).unwrap()) {
+        assert!(close(&a.value(), &b.value(), 1e-12));
+    }
+    let v = || inputs().map(|t| t.cos());
+    let (a, b) = (jvp(fused, inputs(), v()).unwrap(), jvp(plain, inputs(), v()).unwrap());
+    assert!(close(&a.1.value(), &b.1.value(), 1e-12));
+    let sums = |f: &dyn Fn(&[Var; 2]) -> Result<Var>| {
+        let f = |x: &[Var; 2]| f(x)?.square().sum(..);
+        hvp(f, inputs(), v()).unwrap().1
+    };
+    for (a, b) in sums(&fused).iter().zip(&sums(&plain)) {
+        assert!(close(&a.value(), &b.value(), 1e-10));
     }
 }
