@@ -216,6 +216,18 @@ CASES = {
         "a number": lambda n: square_back(v(n), v(1)),
         "channels of images": lambda n: square_back(images(n), v(32, 1, 1)),
     },
+    "sine and back": {
+        "operators": lambda n: back(v(n), v(n), lambda x, w: x.sin()),
+        "fused": lambda n: back(v(n), v(n), lambda x, w: x.sin()),
+    },
+    "tanh of a factor and back": {
+        "operators": lambda n: back(v(n), v(n), lambda x, w: x.tanh() * w),
+        "fused": lambda n: back(v(n), v(n), lambda x, w: x.tanh() * w),
+    },
+    "gelu and back": {
+        "operators": lambda n: back(v(n), v(n), lambda x, w: torch.nn.functional.gelu(x)),
+        "fused": lambda n: back(v(n), v(n), lambda x, w: torch.nn.functional.gelu(x)),
+    },
     "product of a matrix": {
         "with a vector": lambda n: product(square(n), v(side(n))),
         "a vector with it": lambda n: product(v(side(n)), square(n)),

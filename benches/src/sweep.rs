@@ -87,13 +87,18 @@ fn sum_of(a: Tensor, axes: &'static [isize]) -> Result<(usize, Run)> {
 
 /// `(x * w).sum()` and back, of leaves of these shapes.
 fn product_back(x: Tensor, w: Tensor) -> Result<(usize, Run)> {
+    back(x, w, |x, w| x.mul(w)?.sum(..))
+}
+
+/// A loss of two leaves, and back.
+fn back(x: Tensor, w: Tensor, loss: impl Fn(&Var, &Var) -> Result<Var> + 'static) -> Result<(usize, Run)> {
     let (n, x, w) = (x.numel(), x.requires_grad(), w.requires_grad());
     Ok((
         n,
         run(move || {
             x.zero_grad();
             w.zero_grad();
-            x.mul(&w)?.sum(..)?.backward()
+            loss(&x, &w)?.backward()
         }),
     ))
 }
@@ -220,6 +225,18 @@ pub fn cases() -> Vec<Case> {
             "a number" allowed 1.0 => |n| fused_back(values(&[n]), values(&[1]));
             "channels of images" allowed 1.0 => |n| fused_back(values(&[n.div_ceil(32 * 49), 32, 7, 7]), values(&[32, 1, 1]));
 
+        family "sine and back":
+            "operators" => |n| back(values(&[n]), values(&[n]), |x, _| x.sin().sum(..));
+            "fused" allowed 1.0 => |n| back(values(&[n]), values(&[n]), |x, _| fuse!(|x| x.sin()).sum([x], ..));
+
+        family "tanh of a factor and back":
+            "operators" => |n| back(values(&[n]), values(&[n]), |x, w| (x.tanh() * w).sum(..));
+            "fused" allowed 1.0 => |n| back(values(&[n]), values(&[n]), |x, w| fuse!(|x, w| x.tanh() * w).sum([x, w], ..));
+
+        family "gelu and back":
+            "operators" => |n| back(values(&[n]), values(&[n]), |x, _| x.gelu().sum(..));
+            "fused" allowed 1.0 => |n| back(values(&[n]), values(&[n]), |x, _| fuse!(|x| x.gelu()).sum([x], ..));
+
         family "product of a matrix":
             "with a vector" => |n| { let s = side(n); product_of(values(&[s, s]), values(&[s])) };
             "a vector with it" => |n| { let s = side(n); product_of(values(&[s]), values(&[s, s])) };
@@ -265,29 +282,13 @@ fn fused(a: Tensor, b: Tensor) -> Result<(usize, Run)> {
 
 /// `((x * w + w)^2).sum()` and back, of leaves of these shapes.
 fn square_back(x: Tensor, w: Tensor) -> Result<(usize, Run)> {
-    let (n, x, w) = (x.numel(), x.requires_grad(), w.requires_grad());
-    Ok((
-        n,
-        run(move || {
-            x.zero_grad();
-            w.zero_grad();
-            (&x * &w + &w).square().sum(..)?.backward()
-        }),
-    ))
+    back(x, w, |x, w| (x * w + w).square().sum(..))
 }
 
 /// The same in one pass each way.
 fn fused_back(x: Tensor, w: Tensor) -> Result<(usize, Run)> {
     let f = fuse!(|x, w| (x * w + w).square());
-    let (n, x, w) = (x.numel(), x.requires_grad(), w.requires_grad());
-    Ok((
-        n,
-        run(move || {
-            x.zero_grad();
-            w.zero_grad();
-            f.sum([&x, &w], ..)?.backward()
-        }),
-    ))
+    back(x, w, move |x, w| f.sum([x, w], ..))
 }
 
 fn picked(n: usize, width: usize, at: fn(usize, usize) -> usize) -> Result<(usize, Run)> {
