@@ -14,6 +14,7 @@
 
 mod backward;
 mod derived;
+pub mod expansion;
 mod fold;
 mod names;
 mod operands;
@@ -104,62 +105,6 @@ macro_rules! fuse {
             Written([$($($crate::__fuse::number($captured)),*)?]),
         )
     }};
-}
-
-/// What `fuse!` expands to.
-pub mod expansion {
-    pub use foldback_tensor::kernel::{FloatOps, Formula, Real};
-
-    /// The functions of angles.
-    pub const ANGLES: &[&str] = &["sin", "cos", "tan"];
-
-    macro_rules! names {
-        ($($(#[$doc:meta])* $name:ident $name_:ident $line:tt;)*) => {
-            /// The elementary functions.
-            pub const FUNCTIONS: &[&str] = &[$(stringify!($name)),*];
-        };
-    }
-    foldback_tensor::__elementary!(names);
-
-    /// How often a formula as it is written names one of some functions. In functions that it calls they are not seen.
-    pub const fn calls(formula: &str, functions: &[&str]) -> usize {
-        let text = formula.as_bytes();
-        let (mut start, mut count) = (0, 0);
-        while start < text.len() {
-            let mut end = start;
-            while end < text.len() && is_of_a_name(text[end]) {
-                end += 1;
-            }
-            let mut nr = 0;
-            while nr < functions.len() && end > start {
-                count += is_at(text, start, end, functions[nr].as_bytes()) as usize;
-                nr += 1;
-            }
-            start = end + 1;
-        }
-        count
-    }
-
-    /// Whether a name stands at this place of a text.
-    const fn is_at(text: &[u8], start: usize, end: usize, name: &[u8]) -> bool {
-        if end - start != name.len() {
-            return false;
-        }
-        let mut at = 0;
-        while at < name.len() && text[start + at] == name[at] {
-            at += 1;
-        }
-        at == name.len()
-    }
-
-    const fn is_of_a_name(c: u8) -> bool {
-        c.is_ascii_alphanumeric() || c == b'_'
-    }
-
-    /// A captured number.
-    pub fn number(v: impl Into<f64>) -> f64 {
-        v.into()
-    }
 }
 
 /// An operation made by [`fuse!`](crate::fuse!) of a formula with `N` operands.
@@ -430,23 +375,4 @@ fn reduced_value(
         value = value.reshape(&reduction.dropped)?;
     }
     Ok(value)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::expansion::{ANGLES, FUNCTIONS, calls};
-
-    #[test]
-    fn a_call_is_seen_where_its_function_is_named() {
-        for formula in ["x.sin()", "(x * w).cos() * w", "R::tan(x)", "{ let y = x; y . sin () }", "cos"] {
-            assert_eq!((calls(formula, ANGLES), calls(formula, FUNCTIONS)), (1, 1), "{formula}");
-        }
-        assert_eq!(calls("x.sin() + x.sin().exp() + x.tan()", ANGLES), 3);
-        assert_eq!(calls("x.sin() + x.sin().exp() + x.tanh()", FUNCTIONS), 4);
-        for formula in
-            ["", "x", "si", "1.0 - x", "sine(x)", "x.tan_()", "my_sin(x)", "tan2", "x.square().gelu()"]
-        {
-            assert_eq!((calls(formula, ANGLES), calls(formula, FUNCTIONS)), (0, 0), "{formula}");
-        }
-    }
 }

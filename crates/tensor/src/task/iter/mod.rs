@@ -13,6 +13,7 @@ mod counter;
 mod cut;
 mod flat;
 mod fold;
+mod fold_table;
 mod folding;
 mod in_order;
 mod order;
