@@ -9,8 +9,7 @@
 //! A gradient computes anew what it reads of the formula, which for large operands takes less time than memory does. In the cache a
 //! function such as `tanh` is most of the time. So where a formula calls one function, and slopes read what that gives, as of `tanh(x) * w`,
 //! a node saves that, too, if it is small. If it is the formula's value, that is saved before it is reduced, if it is; else a kernel stores
-//! both. There is no such result within a budget, which has no way to compute it again. A pass that is recorded does not read it, and
-//! has the same bits.
+//! both. There is no such result within a budget, which has no way to compute it again, and a pass that is recorded does not read it.
 
 mod backward;
 mod derived;

@@ -26,7 +26,7 @@ pub(crate) trait Derived: Pointwise + Send + Sync {
     /// for an operand that the formula does not use. What its function gives may be known.
     fn names(&self, known: Option<Names>) -> (Names, PerOperand<Option<Names>>);
 
-    /// Whether the formula calls one elementary function, as it is written, so that there are the next two kernels.
+    /// Whether the formula calls one elementary function, as it is written, so that there are the kernels `giving` and `knowing`.
     fn calls_one(&self) -> bool;
 
     /// Whether its value is made of what that gives, not chosen by it alone.

@@ -34,7 +34,7 @@ pub struct GradientKernel<F, const N: usize> {
     formula: F,
     /// per output, the input it is the gradient of
     wanted: SmallVec<[usize; 4]>,
-    /// whether what the formula gives is read behind the inputs, see Note [Known results]
+    /// whether what the formula's function gives is read behind the inputs, see Note [Known results]
     knows: bool,
 }
 
@@ -50,7 +50,7 @@ impl<F: Formula<N>, const N: usize> GradientKernel<F, N> {
         GradientKernel { formula, wanted: wanted.into(), knows: false }
     }
 
-    /// The same gradients of a formula whose result is that of its only function, and is known: it is read behind the inputs,
+    /// The same gradients of a formula that calls one function, of which is known what it gives: that is read behind the inputs,
     /// and not computed again. For formulas with [loops](Formula::ONE_CALL) for that.
     ///
     /// # Panics
@@ -157,7 +157,7 @@ impl<F: Formula<N>, const N: usize> Summand<N> for GradientOf<F> {
     }
 }
 
-/// The gradients of all inputs; from the formula's result, where that is known.
+/// The gradients of all inputs; from what the formula's function gives, where that is known.
 #[inline(always)]
 fn slopes<R: Real, F: Formula<N>, const N: usize>(formula: &F, g: R, x: [R; N], y: Option<R>) -> [R; N]
 where
@@ -173,7 +173,7 @@ where
 }
 
 door! {
-    /// `out[k][i] = g[i] * dF/dxk`, at `x[0][i], x[1][i], ...`, where the formula gives `y[i]` if that is known.
+    /// `out[k][i] = g[i] * dF/dxk`, at `x[0][i], x[1][i], ...`, where the formula's function gives `y[i]` if that is known.
     fn gradients[T: Float, F: Formula<N>, const N: usize, const KNOWS: bool][T, F, N, KNOWS](f: &F, g: &[T], x: [&[T]; N], y: &[T], out: [&mut [T]; N]);
     body gradients_body
 }

@@ -100,7 +100,7 @@ pub(crate) fn few(
 ) -> Option<SmallVec<[Handle; 2]>> {
     let n = shape.iter().fold(1usize, |n, &size| n.saturating_mul(size));
     let is_flat = flat::applies(operands, shape);
-    let fits = n <= at_once(is_flat) || are_whole && is_flat && stays_in_cache(operands, n, outputs);
+    let fits = n <= at_once(is_flat) || are_whole && is_flat && need_no_streaming(operands, n, outputs);
     if n == 0 || !fits || !is_flat && !lie_in_order(operands, shape) {
         return None;
     }
@@ -120,7 +120,7 @@ fn kept_of(shape: &[usize], kept: &[bool]) -> Shape {
 }
 
 /// Whether so many outputs of `n` elements need not be written past the cache.
-fn stays_in_cache(operands: &[Operand<'_>], n: usize, outputs: usize) -> bool {
+fn need_no_streaming(operands: &[Operand<'_>], n: usize, outputs: usize) -> bool {
     let bytes = |o: &Operand<'_>| if o.is_one() { 0 } else { n.saturating_mul(o.want.size()) };
     let written = outputs.saturating_mul(n).saturating_mul(operands[0].want.size());
     !worth_streaming(operands.iter().map(bytes).sum(), written)
