@@ -7,9 +7,10 @@
 //!
 //! Note [Saved results]
 //! A gradient computes anew what it reads of the formula, which for large operands takes less time than memory does. In the cache a
-//! function such as `tanh` is most of the time. So where a formula calls one function, and slopes read what that gives, as of `tanh(x) * w`,
-//! a node saves that, too, if it is small. If it is the formula's value, that is saved before it is reduced, if it is; else a kernel stores
-//! both. There is no such result within a budget, which has no way to compute it again, and a pass that is recorded does not read it.
+//! function such as `tanh` is most of the time. So what the formula's functions give, where slopes read that, as of `tanh(x) * w`,
+//! a node saves, too, if it is small. If it is the formula's value, that is saved before it is reduced, if it is; else a kernel stores
+//! it beside the value. There are no such results within a budget, which has no way to compute them again, and a pass that is recorded does not
+//! read them.
 
 mod backward;
 mod derived;
@@ -22,6 +23,7 @@ use std::fmt;
 
 use foldback_tensor::kernel::{self, FloatKernel, Formula, ReducedShapes, Target};
 use foldback_tensor::{Here, Over, Tensor, broadcast_shapes};
+use smallvec::SmallVec;
 
 pub use operands::Operands;
 
@@ -34,7 +36,7 @@ use crate::record::{Reads, record_one};
 use crate::rule::RuleSlot;
 use crate::var::ValueRef;
 use backward::FusedBackward;
-use derived::{Derived, PerOperand, SavedResult};
+use derived::{Derived, PerOperand, SavedResults};
 use names::Names;
 use operands::{alike, variables};
 
@@ -85,7 +87,7 @@ macro_rules! fuse {
         impl $crate::__fuse::Formula<{ <[&str]>::len(&[$(stringify!($x)),+]) }> for Written {
             const SUMS: bool = true;
             const NEAR: bool = $crate::__fuse::calls(stringify!($formula), $crate::__fuse::ANGLES) > 0;
-            const ONE_CALL: bool = $crate::__fuse::calls(stringify!($formula), $crate::__fuse::FUNCTIONS) == 1;
+            const CALLS: usize = $crate::__fuse::with_loops(stringify!($formula));
             #[inline(always)]
             fn eval<R: $crate::__fuse::Real>(
                 &self,
@@ -257,46 +259,51 @@ fn apply(
     let mut operands = PerOperand::<&Tensor>::new();
     values.iter().for_each(|v| operands.push(v));
     let records = is_grad_enabled() && inputs.iter().any(|v| v.requires_grad());
-    let names = records.then(|| formula.names(None));
-    let saved_result = |n: usize| match &names {
-        Some((value, _)) if formula.calls_one() && !is_budgeted() => {
-            let bytes = n.saturating_mul(operands[0].dtype().size());
-            let result = if is_worth_saving(bytes) { formula.saved_result(*value) } else { None };
-            result.filter(|&result| result == SavedResult::Value || is_stored_in_order(n, bytes, &operands))
+    let saved_results = |n: usize| {
+        let bytes = n.saturating_mul(operands[0].dtype().size());
+        if !records || formula.calls() == 0 || is_budgeted() || !is_worth_saving(bytes) {
+            return None;
         }
-        _ => None,
+        let results = formula.saved_results(|k| inputs[k].requires_grad())?;
+        (is_only_value(formula, results) || is_stored_in_order(n, bytes, &operands)).then_some(results)
     };
-    let (mut reduced, mut saved, mut result) = (None, None, None);
+    let (mut reduced, mut results) = (None, Results::new());
     let value = match &reduce {
         None => {
-            saved = if formula.calls_one() { elements(&operands).and_then(saved_result) } else { None };
-            full_value(name, formula, &operands, saved, &mut result)
+            let saved = if formula.calls() > 0 { elements(&operands).and_then(saved_results) } else { None };
+            full_value(name, formula, &operands, saved, &mut results)
         }
         Some(reduce) => match kernel::reduction(name, &operands, reduce.over.axes()) {
             Ok(shapes) => {
-                let saved = saved_result(shapes.full.numel());
+                let saved = saved_results(shapes.full.numel());
                 let (shapes, _) = &**reduced.insert(Box::new((shapes, reduce.mean)));
-                reduced_value(name, formula, &operands, (reduce, shapes), saved, &mut result)
+                reduced_value(name, formula, &operands, (reduce, shapes), saved, &mut results)
             }
             Err(e) => Err(e),
         },
     };
     let value = value.map_err(|e| with_origins(e, &inputs))?;
     let mut slots = PerOperand::<RuleSlot>::new();
-    if let Some((_, slopes)) = &names {
-        let tracked = inputs.iter().zip(slopes).filter(|v| v.0.requires_grad());
+    if records {
+        let slopes = formula.names();
+        let tracked = inputs.iter().zip(&slopes).filter(|v| v.0.requires_grad());
         let names = tracked.filter_map(|v| *v.1).fold(Names::NONE, Names::and_of);
         // Place 0 of what a gradient is made of is the incoming gradient.
         (0..inputs.len()).filter(|&k| names.has(k + 1)).for_each(|k| slots.push(RuleSlot::Input(k)));
     }
-    if saved == Some(SavedResult::Value) {
-        slots.push(RuleSlot::Output(0));
-    }
-    let reads = match &result {
-        Some(t) => Reads::AllAnd(&slots, t),
-        None => Reads::All(&slots),
+    let reads = match &results[..] {
+        [] => Reads::All(&slots),
+        results => Reads::AllAnd(&slots, results),
     };
     Ok(record_one(name, &inputs, value, reads, || backward(reduced)))
+}
+
+/// What functions give, in their order, where it is saved.
+type Results = SmallVec<[Option<Tensor>; 2]>;
+
+/// Whether what the only function gives is the formula's value.
+fn is_only_value(formula: &dyn Derived, results: SavedResults) -> bool {
+    formula.calls() == 1 && results.value == Some(0)
 }
 
 /// Whether a result of so many bytes is read again from a cache, and takes longer to be computed again than to be thought about.
@@ -321,20 +328,31 @@ fn elements(operands: &[&Tensor]) -> Option<usize> {
     }
 }
 
-/// The value, and beside it what is saved, if that is another.
+/// The value, and what is saved of what functions give.
 #[track_caller]
 fn full_value(
     name: &'static str,
     formula: &dyn Derived,
     values: &[&Tensor],
-    saved: Option<SavedResult>,
-    result: &mut Option<Tensor>,
+    saved: Option<SavedResults>,
+    results: &mut Results,
 ) -> Result<Tensor> {
-    if saved != Some(SavedResult::Inner) {
-        return kernel::evaluate(name, formula.value(), values);
+    let Some(saved) = saved.filter(|&saved| !is_only_value(formula, saved)) else {
+        let y = kernel::evaluate(name, formula.value(), values)?;
+        if saved.is_some() {
+            results.push(Some(y.clone()));
+        }
+        return Ok(y);
+    };
+    let mut made = kernel::evaluate_each(name, &*formula.giving(), values)?.into_iter();
+    let y = made.next().expect("the value is the first output");
+    for (nr, t) in made.enumerate() {
+        results.push(match saved.value {
+            _ if !saved.has(nr) => None,
+            Some(value) if value == nr => Some(y.clone()),
+            _ => Some(t),
+        });
     }
-    let (y, t) = kernel::evaluate_both(name, &*formula.giving(), values)?;
-    *result = Some(t);
     Ok(y)
 }
 
@@ -345,8 +363,8 @@ fn reduced_value(
     formula: &dyn Derived,
     values: &[&Tensor],
     (reduce, reduction): (&Reduced, &ReducedShapes),
-    saved: Option<SavedResult>,
-    result: &mut Option<Tensor>,
+    saved: Option<SavedResults>,
+    results: &mut Results,
 ) -> Result<Tensor> {
     // The sum of all has no axes to be dropped afterwards.
     let target = if reduction.dropped.is_empty() && !reduce.over.keepdim() {
@@ -357,10 +375,8 @@ fn reduced_value(
     let mut value = match saved {
         None => kernel::fold_to(name, formula.value(), values, Target::of(target))?,
         Some(_) => {
-            let y = full_value(name, formula, values, saved, result)?;
-            let sum = kernel::sum_onto(name, &y, Target::of(target))?;
-            result.get_or_insert(y);
-            sum
+            let y = full_value(name, formula, values, saved, results)?;
+            kernel::sum_onto(name, &y, Target::of(target))?
         }
     };
     if reduction.kept == reduction.full {

@@ -163,8 +163,13 @@ impl Tensor {
     /// With these axes of size 1 made on purpose.
     #[inline]
     pub(crate) fn with_meant(mut self, meant: Meant) -> Tensor {
-        self.layout.meant = meant;
+        self.set_meant(meant);
         self
+    }
+
+    #[inline]
+    pub(crate) fn set_meant(&mut self, meant: Meant) {
+        self.layout.meant = meant;
     }
 }
 

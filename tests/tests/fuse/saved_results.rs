@@ -37,8 +37,9 @@ fn reduced<F: Formula<3> + 'static>(f: Fused<F, 3>, x: [&Var; 3], over: Reductio
     y.unwrap()
 }
 
-/// The function's result is the value; or in the middle of it, once or several times; or it chooses, too.
-const FORMULAS: usize = 4;
+/// The function's result is the value; or in the middle of it, once or several times; or it chooses, too. There are several functions,
+/// beside one another, one of another, or more than have loops of their own.
+const FORMULAS: usize = 7;
 
 fn loss(x: [&Var; 3], over: Reduction, formula: usize) -> Var {
     let y = match formula {
@@ -52,10 +53,20 @@ fn loss(x: [&Var; 3], over: Reduction, formula: usize) -> Var {
             x,
             over,
         ),
-        _ => reduced(
+        3 => reduced(
             fuse!(|x, w, b| {
                 let t = (x + b).tan();
                 R::select(t.gt(w), t * w, b)
+            }),
+            x,
+            over,
+        ),
+        4 => reduced(fuse!(|x, w, b| (x * w).tanh() * b.sigmoid() + w.exp().ln()), x, over),
+        5 => reduced(fuse!(|x, w, b| ((x + b).sin() * w.gelu()).tanh().cos() * b), x, over),
+        _ => reduced(
+            fuse!(|x, w, b| {
+                let y = x.tanh() + w.sin() * b.exp() - (x * b).sigmoid() + w.atan();
+                y.tanh() + b.cosh() + (y * w).erf() + y.softplus() + y.cos()
             }),
             x,
             over,
@@ -170,7 +181,11 @@ fn a_result_is_saved_where_it_is_small() {
     assert_eq!(kept(1024, &|x| fuse!(|x| x.tanh() * 2.0).call([x]).unwrap()), 4);
     assert_eq!(kept(1024, &|x| fuse!(|x| x.tanh() * 2.0).sum([&x.expand([2, -1]).unwrap()], ..).unwrap()), 0);
     assert_eq!(kept(1024, &|x| saved_budget(1 << 20, || inner(x)).0), 0);
-    assert_eq!(kept(1024, &|x| fuse!(|x| x.tanh() * x.exp()).sum([x], ..).unwrap()), 0);
+    // Of several, those that gradients read.
+    assert_eq!(kept(1024, &|x| fuse!(|x| x.tanh() * x.exp()).sum([x], ..).unwrap()), 8);
+    assert_eq!(kept(1024, &|x| fuse!(|x| x.tanh().exp()).call([x]).unwrap()), 8);
+    assert_eq!(kept(1024, &|x| fuse!(|x| x.sin() + x.exp()).call([x]).unwrap()), 4);
+    assert_eq!(kept(1023, &|x| fuse!(|x| x.sin() + x.exp()).call([x]).unwrap()), 0);
 }
 
 /// What is recorded has the bits of what is not.
@@ -184,10 +199,14 @@ fn a_value_does_not_depend_on_what_is_saved() {
             let [x, w] = shapes.map(|s| fill(s, Domain::Any, &mut Random::new(4)).to(dtype));
             let f = fuse!(|x, w| (x * w).tanh());
             let inner = fuse!(|x, w| x.exp() * w);
+            let several = fuse!(|x, w| (x.sigmoid() * w).exp() * w.sin());
             let sums = |x: Var, w: Var| {
                 let rows = f.sum([&x, &w], 0).unwrap().value();
                 let inner = (inner.sum([&x, &w], 0).unwrap().value(), inner.call([&x, &w]).unwrap().value());
-                (rows, f.mean([&x, &w], -1).unwrap().value(), f.sum([&x, &w], ..).unwrap().value(), inner)
+                let several =
+                    (several.sum([&x, &w], 0).unwrap().value(), several.call([&x, &w]).unwrap().value());
+                let all = f.sum([&x, &w], ..).unwrap().value();
+                (rows, f.mean([&x, &w], -1).unwrap().value(), all, inner, several)
             };
             let plain = sums(x.clone().into(), w.clone().into());
             assert_eq!(sums(x.requires_grad(), w.requires_grad()), plain, "{shapes:?} {dtype}");
@@ -210,8 +229,8 @@ fn axes_that_are_meant_stay_so() {
 #[test]
 fn matrices_of_derivatives_are_those_of_operators() {
     let [x, w] = [3, 4].map(|seed| fill([600], Domain::Any, &mut Random::new(seed)));
-    let fused = |[x, w]: &[Var; 2]| fuse!(|x, w| x.tanh() * w - x).call([x, w]);
-    let plain = |[x, w]: &[Var; 2]| x.tanh().mul(w)?.sub(x);
+    let fused = |[x, w]: &[Var; 2]| fuse!(|x, w| x.tanh() * w.exp() - x).call([x, w]);
+    let plain = |[x, w]: &[Var; 2]| x.tanh().mul(&w.exp())?.sub(x);
     let inputs = || [x.clone(), w.clone()];
     for (a, b) in jacobian(fused, inputs()).unwrap().iter().zip(&jacobian(plain, inputs()).unwrap()) {
         assert!(close(&a.value(), &b.value(), 1e-12));

@@ -50,7 +50,7 @@ fn describe(
     ctx: &Context<'_>,
     take: &mut Take<'_>,
 ) -> Result<()> {
-    let (_, used) = formula.names(None);
+    let used = formula.names();
     let inputs: SmallVec<[usize; 2]> =
         (0..used.len()).filter(|&k| ctx.needs(k) && used[k].is_some()).collect();
     if inputs.is_empty() {
@@ -73,20 +73,21 @@ fn describe(
     let other = (0..used.len()).filter_map(saved).find(|t| t.shape() == g.shape()).unwrap_or(g);
     let mut reads: SmallVec<[&Tensor; 8]> = smallvec![g];
     (0..used.len()).for_each(|k| reads.push(saved(k).unwrap_or(other)));
-    // Behind the output, or the output itself.
-    let result = ctx.values.get(RESULT).or_else(|| ctx.values.get(RuleSlot::Output(0)));
-    let kernel = match result {
-        Some(t) => {
-            reads.push(t);
+    let result = |nr: usize| ctx.values.get(result_slot(nr));
+    let kernel = match (0..formula.calls()).any(|nr| result(nr).is_some()) {
+        true => {
+            (0..formula.calls()).for_each(|nr| reads.push(result(nr).unwrap_or(other)));
             formula.knowing(&inputs)
         }
-        None => formula.kernel(&inputs),
+        false => formula.kernel(&inputs),
     };
     take(Flow { to: inputs, work: Work::Kernel(&*kernel, &reads) })
 }
 
-/// Where what the formula's function gives is saved, unless it is the output. See Note [Saved results].
-const RESULT: RuleSlot = RuleSlot::Output(1);
+/// Where what function `nr` of the formula gives is saved, behind the output. See Note [Saved results].
+fn result_slot(nr: usize) -> RuleSlot {
+    RuleSlot::Output(1 + nr)
+}
 
 /// What an operand adds to the tangent of the result: its gradient, with its tangent in the place of `g`, reduced.
 fn push(

@@ -3,7 +3,7 @@
 use std::array;
 
 use foldback_tensor::kernel::{
-    BlockKernel, Dual, FloatKernel, FloatOps, Formula, GivingKernel, GradientKernel, Real,
+    BlockKernel, Called, Calls, Dual, FloatKernel, FloatOps, Formula, GivingKernel, GradientKernel, Real,
 };
 use smallvec::SmallVec;
 
@@ -22,47 +22,55 @@ pub(crate) trait Derived: Pointwise + Send + Sync {
     /// The loop that evaluates the formula.
     fn value(&self) -> &dyn BlockKernel;
 
-    /// What the value and the gradient of each operand are made of: bit 0 is the incoming gradient, bit `k + 1` operand `k`. None
-    /// for an operand that the formula does not use. What its function gives may be known.
-    fn names(&self, known: Option<Names>) -> (Names, PerOperand<Option<Names>>);
+    /// What the gradient of each operand is made of: bit 0 is the incoming gradient, bit `k + 1` operand `k`. None
+    /// for an operand that the formula does not use.
+    fn names(&self) -> PerOperand<Option<Names>>;
 
-    /// Whether the formula calls one elementary function, as it is written, so that there are the kernels `giving` and `knowing`.
-    fn calls_one(&self) -> bool;
+    /// The same of the value and the gradients, where it is known what the functions give that have loops for it.
+    fn names_knowing(&self) -> (Names, PerOperand<Option<Names>>);
 
-    /// Whether its value is made of what that gives, not chosen by it alone.
-    fn gives(&self) -> bool;
+    /// How many functions have the loops of the kernels `giving` and `knowing`.
+    fn calls(&self) -> usize;
 
-    /// The kernel of the formula's value and what its function gives.
+    /// The kernel of the formula's value and what its functions give.
     fn giving(&self) -> Box<dyn BlockKernel>;
 
-    /// The kernel of the gradients of some operands that reads what its function gives behind the operands.
+    /// The kernel of the gradients of some operands that reads what its functions give behind the operands.
     fn knowing(&self, inputs: &[usize]) -> Box<dyn BlockKernel>;
 
     /// Records the gradients of some operands, in the order of all. `x` is the incoming gradient and the operands.
     fn slopes_of(&self, x: &[Traced], wanted: &[usize]) -> PerOperand<Option<Traced>>;
 }
 
-/// What a formula's only elementary function gives, where its gradients read that.
+/// What a formula's functions give, where its gradients read that.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum SavedResult {
-    /// the formula's value
-    Value,
-    /// something that its value is made of
-    Inner,
+pub(super) struct SavedResults {
+    /// a bit for each
+    read: u32,
+    /// the one that is the formula's value
+    pub(super) value: Option<usize>,
+}
+
+impl SavedResults {
+    /// Whether the gradients read what function `nr` gives.
+    pub(super) fn has(self, nr: usize) -> bool {
+        self.read >> nr & 1 != 0
+    }
 }
 
 impl dyn Derived + '_ {
-    /// Which result a node of the formula saves, whose value is made of this, see Note [Saved results].
-    pub(super) fn saved_result(&self, value: Names) -> Option<SavedResult> {
-        if !self.calls_one() || !value.is_of_one_call() {
+    /// Which results a node of the formula saves for the gradients of some operands, see Note [Saved results].
+    pub(super) fn saved_results(&self, tracked: impl Fn(usize) -> bool) -> Option<SavedResults> {
+        let calls = 0..self.calls();
+        if calls.is_empty() {
             return None;
         }
-        let t = Names::KNOWN;
-        let (value, slopes) = self.names(Some(t));
-        if !slopes.into_iter().flatten().any(|slope| slope.has(Names::RESULT)) {
-            return None;
-        }
-        if value == t { Some(SavedResult::Value) } else { self.gives().then_some(SavedResult::Inner) }
+        let (value, slopes) = self.names_knowing();
+        let tracked = slopes.iter().enumerate().filter(|&(k, _)| tracked(k));
+        let names = tracked.filter_map(|(_, slope)| *slope).fold(Names::NONE, Names::and_of);
+        let read = calls.clone().filter(|&nr| names.has_result(nr)).fold(0, |read, nr| read | 1 << nr);
+        let value = calls.clone().find(|&nr| value == Names::result(nr));
+        (read != 0).then_some(SavedResults { read, value })
     }
 }
 
@@ -71,18 +79,20 @@ impl<F: Formula<N> + 'static, const N: usize> Derived for FloatKernel<F, N> {
         self
     }
 
-    fn names(&self, known: Option<Names>) -> (Names, PerOperand<Option<Names>>) {
-        Names::forget_calls();
-        slopes(&self.0, |k| Names::operand(k + 1), Names::operand(0), |_| true, known)
+    fn names(&self) -> PerOperand<Option<Names>> {
+        slopes(&self.0, |k| Names::operand(k + 1), Names::operand(0), |_| true).1
     }
 
-    fn calls_one(&self) -> bool {
-        F::ONE_CALL
+    fn names_knowing(&self) -> (Names, PerOperand<Option<Names>>) {
+        let calls = Calls::knowing(F::CALLS, array::from_fn(Names::result));
+        let operand = |k| calls.of(Names::operand(k + 1));
+        let (value, slopes) =
+            slopes::<Called<'_, Names>, F, N>(&self.0, operand, Names::operand(0).into(), |_| true);
+        (value.number(), slopes.into_iter().map(|slope| Some(slope?.number())).collect())
     }
 
-    fn gives(&self) -> bool {
-        let operands = array::from_fn(|k| Dual::constant(Names::operand(k + 1)).asking());
-        self.0.eval::<Dual<Names, 0>>(operands).given().is_some()
+    fn calls(&self) -> usize {
+        F::CALLS
     }
 
     fn giving(&self) -> Box<dyn BlockKernel> {
@@ -94,7 +104,7 @@ impl<F: Formula<N> + 'static, const N: usize> Derived for FloatKernel<F, N> {
     }
 
     fn slopes_of(&self, x: &[Traced], wanted: &[usize]) -> PerOperand<Option<Traced>> {
-        slopes(&self.0, |k| x[k + 1], x[0], |k| wanted.contains(&k), None).1
+        slopes(&self.0, |k| x[k + 1], x[0], |k| wanted.contains(&k)).1
     }
 }
 
@@ -128,7 +138,6 @@ fn slopes<R, F: Formula<N>, const N: usize>(
     operand: impl Fn(usize) -> R,
     g: R,
     wanted: impl Fn(usize) -> bool,
-    known: Option<R>,
 ) -> (R, PerOperand<Option<R>>)
 where
     R: Real,
@@ -136,7 +145,7 @@ where
 {
     let duals: [Dual<R, N>; N] = array::from_fn(|k| {
         let along = |other: usize| if other == k && wanted(k) { Some(g) } else { None };
-        Dual::seeded(operand(k), array::from_fn(along)).knowing(known)
+        Dual::seeded(operand(k), array::from_fn(along))
     });
     let y = formula.eval::<Dual<R, N>>(duals);
     (y.value, SmallVec::from_slice(&y.slopes))

@@ -1,5 +1,6 @@
 //! What `fuse!` expands to; and what it reads off an expression as it is written.
 
+use foldback_tensor::kernel::MOST_CALLS;
 pub use foldback_tensor::kernel::{FloatOps, Formula, Real};
 
 /// The functions of angles.
@@ -7,11 +8,18 @@ pub const ANGLES: &[&str] = &["sin", "cos", "tan"];
 
 macro_rules! names {
     ($($(#[$doc:meta])* $name:ident $name_:ident $line:tt;)*) => {
-        /// The elementary functions.
-        pub const FUNCTIONS: &[&str] = &[$(stringify!($name)),*];
+        /// The elementary functions, and others that take as long; one that is made of two stands here twice.
+        pub const FUNCTIONS: &[&str] =
+            &[$(stringify!($name),)* "normal_cdf", "gelu", "pow", "pow_number", "softplus", "softplus"];
     };
 }
 foldback_tensor::__elementary!(names);
+
+/// How many functions of a formula as it is written have loops of their own.
+pub const fn with_loops(formula: &str) -> usize {
+    let calls = calls(formula, FUNCTIONS);
+    if calls < MOST_CALLS { calls } else { MOST_CALLS }
+}
 
 /// How often a formula as it is written names one of some functions. In functions that it calls they are not seen.
 pub const fn calls(formula: &str, functions: &[&str]) -> usize {
@@ -55,7 +63,7 @@ pub fn number(v: impl Into<f64>) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{ANGLES, FUNCTIONS, calls};
+    use super::{ANGLES, FUNCTIONS, MOST_CALLS, calls, with_loops};
 
     #[test]
     fn a_call_is_seen_where_its_function_is_named() {
@@ -64,8 +72,10 @@ mod tests {
         }
         assert_eq!(calls("x.sin() + x.sin().exp() + x.tan()", ANGLES), 3);
         assert_eq!(calls("x.sin() + x.sin().exp() + x.tanh()", FUNCTIONS), 4);
+        assert_eq!(with_loops("x.softplus() * x.gelu().pow(x).pow_number(3.0) * w.normal_cdf()"), 6);
+        assert_eq!(with_loops(&"x.exp()".repeat(20)), MOST_CALLS);
         for formula in
-            ["", "x", "si", "1.0 - x", "sine(x)", "x.tan_()", "my_sin(x)", "tan2", "x.square().gelu()"]
+            ["", "x", "si", "1.0 - x", "sine(x)", "x.tan_()", "my_sin(x)", "tan2", "x.square().relu()"]
         {
             assert_eq!((calls(formula, ANGLES), calls(formula, FUNCTIONS)), (0, 0), "{formula}");
         }

@@ -1,66 +1,47 @@
-//! `Names`: which operands a number was made of, so that a node saves what its gradients read and nothing else; and which calls
-//! of elementary functions.
+//! `Names`: which operands a number was made of, so that a node saves what its gradients read and nothing else.
 
-use std::cell::Cell;
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
-use foldback_tensor::kernel::{Num, Real};
+use foldback_tensor::kernel::{MOST_CALLS, Num, Real};
 
 /// The operands that a number depends on, a bit each. A formula evaluated at duals of names tells for each gradient
-/// what it is made of, as the `|...|` of a row of the derivative table does. Above the operands' are the bits of calls.
+/// what it is made of, as the `|...|` of a row of the derivative table does. Above the operands' are the bits of what functions give.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Names(u32);
 
-/// It is what a function gives, and nothing has been done with that.
+/// Nothing has been done with it.
 const UNTOUCHED: u32 = 1 << 31;
-/// The first call's bit. The last two are those of all calls that come late.
-const FIRST_CALL: u32 = 9;
-const LATE_CALL: u32 = 29;
-
-thread_local! {
-    static CALLS: Cell<u32> = const { Cell::new(0) };
-}
+/// The place of what the first function gives, behind the incoming gradient and seven operands.
+const FIRST_RESULT: usize = 8;
+const _: () = assert!(FIRST_RESULT + MOST_CALLS < 31);
 
 impl Names {
-    /// The place of what the formula's function gives, where that is read: behind the incoming gradient and seven operands.
-    pub(super) const RESULT: usize = 8;
-
-    /// What the function gives, where that is known.
-    pub(super) const KNOWN: Names = Names(1 << Names::RESULT | UNTOUCHED);
-
-    /// Counts calls of functions anew, for a formula that is about to be evaluated.
-    pub(super) fn forget_calls() {
-        CALLS.set(0);
-    }
+    /// Of no operand.
+    pub(super) const NONE: Names = Names(0);
 
     /// The operand at this place.
     pub(super) fn operand(place: usize) -> Names {
         Names(1 << place)
     }
 
-    /// Of no operand.
-    pub(super) const NONE: Names = Names(0);
+    /// What function `nr` gives, where that is known.
+    pub(super) fn result(nr: usize) -> Names {
+        Names(1 << (FIRST_RESULT + nr) | UNTOUCHED)
+    }
 
     /// Whether it depends on the operand at this place.
     pub(super) fn has(self, place: usize) -> bool {
         self.0 & (1 << place) != 0
     }
 
+    /// Whether it depends on what function `nr` gives.
+    pub(super) fn has_result(self, nr: usize) -> bool {
+        self.has(FIRST_RESULT + nr)
+    }
+
     /// Of the operands of both.
     pub(super) fn and_of(self, o: Names) -> Names {
         Names((self.0 | o.0) & !UNTOUCHED)
-    }
-
-    /// What an elementary function of it gives.
-    fn called(self) -> Names {
-        let call = FIRST_CALL + CALLS.replace(CALLS.get() + 1);
-        let bits = if call < LATE_CALL { 1 << call } else { 0b11 << LATE_CALL };
-        self.and_of(Names(bits))
-    }
-
-    /// Whether one call of an elementary function is behind it.
-    pub(super) fn is_of_one_call(self) -> bool {
-        (self.0 & !UNTOUCHED).unbounded_shr(FIRST_CALL).is_power_of_two()
     }
 }
 
@@ -110,7 +91,7 @@ macro_rules! of_one {
 macro_rules! functions {
     ($($(#[$doc:meta])* $name:ident $name_:ident $line:tt;)*) => {$(
         fn $name(self) -> Names {
-            self.called()
+            self.and_of(self)
         }
     )*};
 }
@@ -153,7 +134,7 @@ mod tests {
     use foldback_tensor::kernel::{FloatKernel, FloatOps, Formula};
 
     use super::*;
-    use crate::fuse::derived::{Derived, SavedResult};
+    use crate::fuse::derived::Derived;
 
     /// `(x - m) * s + b`, as in a normalisation.
     #[derive(Clone, Copy)]
@@ -187,61 +168,84 @@ mod tests {
         x.exp() + x.tanh()
     }
 
-    /// What the only function gives is saved where slopes read it.
+    /// What functions give is saved where slopes read it. Told by letters: `y` is the value, the others are numbers of calls.
     #[test]
-    fn a_gradient_may_read_what_a_function_gives() {
+    fn gradients_may_read_what_functions_give() {
         macro_rules! saves {
-            ($saved:expr; $($formula:tt)*) => {
+            ($saved:literal; $($formula:tt)*) => {
                 assert_eq!(saved(&FloatKernel(crate::fuse!($($formula)*).formula)), $saved);
             };
         }
-        let (value, inner) = (Some(SavedResult::Value), Some(SavedResult::Inner));
-        saves!(value; |x| x.tanh());
-        saves!(value; |x| (-x).exp());
-        saves!(value; |x, w, b| (x * w + b).sigmoid());
-        saves!(value; |x, y| (x.maximum(y) / 2.0).rsqrt());
-        saves!(value; |x| (x.abs() + 0.5).sqrt());
-        saves!(value; |x| x.tan());
+        saves!("y"; |x| x.tanh());
+        saves!("y"; |x| (-x).exp());
+        saves!("y"; |x, w, b| (x * w + b).sigmoid());
+        saves!("y"; |x, y| (x.maximum(y) / 2.0).rsqrt());
+        saves!("y"; |x| (x.abs() + 0.5).sqrt());
+        saves!("y"; |x| x.tan());
+        saves!("y"; |x| x.pow_number(0.5));
         // The value is made of it.
-        saves!(inner; |x| -x.tanh());
-        saves!(inner; |x| x.tanh().abs());
-        saves!(inner; |x| 1.0 / x.sqrt());
-        saves!(inner; |x| x.exp() * 2.0);
-        saves!(inner; |x, w, b| x.tanh() * w + b);
-        saves!(inner; |x| x * x.sigmoid());
-        saves!(inner; |x| { let t = x.exp(); t / (t + 1.0) });
-        saves!(inner; |x, w| R::select(w.gt(R::lit(0.0)), x.exp(), w));
-        saves!(inner; |x, w| { let t = x.tanh(); R::select(t.gt(w), t, w) });
+        saves!("0"; |x| -x.tanh());
+        saves!("0"; |x| x.tanh().abs());
+        saves!("0"; |x| 1.0 / x.sqrt());
+        saves!("0"; |x| x.exp() * 2.0);
+        saves!("0"; |x, w, b| x.tanh() * w + b);
+        saves!("0"; |x| x * x.sigmoid());
+        saves!("0"; |x, w| x.gelu() * w);
+        saves!("0"; |x| { let t = x.exp(); t / (t + 1.0) });
+        saves!("0"; |x, w| R::select(w.gt(R::lit(0.0)), x.exp(), w));
+        saves!("0"; |x, w| { let t = x.tanh(); R::select(t.gt(w), t, w) });
+        // Several functions: the slope of one reads its argument, that of another what it gives, or what is given is a factor.
+        saves!("0y"; |x| x.exp().tanh());
+        saves!("01"; |x, w| x.exp() + w.tanh());
+        saves!("y"; |x| x.sin().tanh());
+        saves!("0"; |x| x.sin().cos());
+        saves!("1"; |x, w| x.ln() + w.sigmoid());
+        saves!("01"; |x, w| x.sin() * w.cos());
+        saves!("01y"; |x, w| (x.tanh() * w.sigmoid()).exp());
+        saves!("0y"; |x| x.softplus().sqrt());
+        saves!("y"; |x, w| x.pow(w));
         // Slopes read the argument, or nothing.
-        saves!(None; |x| x.ln());
-        saves!(None; |x| x.sin());
-        saves!(None; |x| x.erf() * 2.0);
-        saves!(None; |x| x.tanh().floor());
-        saves!(None; |x| x.maximum(R::lit(1.0)));
-        saves!(None; |x| x.pow_number(0.5));
-        saves!(None; |x| x.gelu());
-        saves!(None; |x, w| R::lit(2.0).exp() * x * w);
+        saves!(""; |x| x.ln());
+        saves!(""; |x| x.sin());
+        saves!(""; |x| x.erf() * 2.0);
+        saves!(""; |x| x.tanh().floor());
+        saves!(""; |x| x.maximum(R::lit(1.0)));
+        saves!(""; |x| x.gelu());
+        saves!(""; |x, w| x.ln() + w.sin());
+        saves!(""; |x, w| R::lit(2.0).exp() * x * w);
         // It chooses, and is not part of what is chosen.
-        saves!(None; |x, w| R::select(x.tanh().gt(w), x * w, w));
-        // There are several functions, of which each would give it.
-        saves!(None; |x| x.exp().tanh());
-        saves!(None; |x, w| x.exp() + w.tanh());
-        saves!(None; |x| x.softplus().sqrt());
-        saves!(None; |x, w| { let f = |v: R| v.tanh(); f(x) + f(w) });
-        saves!(None; |x| twice(x));
-        saves!(None; |x| twice(x) * x.sigmoid());
-        saves!(None; |x| { let mut y = x; for _ in 0..40 { y = y.tanh() + x } y });
-        saves!(None; |x, w| { let mut y = w; for _ in 0..40 { y = y + (x * y).tanh() } y });
-        // Loops that read it are there for formulas that say so.
-        assert_eq!(saved(&FloatKernel(Normal)), None);
+        saves!(""; |x, w| R::select(x.tanh().gt(w), x * w, w));
+        // Those that are named once and called several times have a loop for the first call.
+        saves!("0"; |x, w| { let f = |v: R| v.tanh(); f(x) + f(w) });
+        saves!("0"; |x| { let mut y = x; for _ in 0..40 { y = y.tanh() + x } y });
+        // Those that only functions of one's own name have none.
+        saves!(""; |x| twice(x));
+        saves!("0"; |x| x.sigmoid() * twice(x));
+        // Neither have formulas that do not say so.
+        assert_eq!(saved(&FloatKernel(Normal)), "");
     }
 
-    fn saved(formula: &dyn Derived) -> Option<SavedResult> {
-        formula.saved_result(formula.names(None).0)
+    fn saved(formula: &dyn Derived) -> String {
+        let Some(saved) = formula.saved_results(|_| true) else { return String::new() };
+        let letter = |nr| if saved.value == Some(nr) { "y".to_string() } else { nr.to_string() };
+        (0..formula.calls()).filter(|&nr| saved.has(nr)).map(letter).collect()
+    }
+
+    /// What no gradient reads that is wanted is not saved.
+    #[test]
+    fn results_are_saved_for_the_gradients_that_are_wanted() {
+        let formula = FloatKernel(crate::fuse!(|x, w| x.tanh() * w.sin()).formula);
+        let saved = |tracked: &[usize]| {
+            let saved = (&formula as &dyn Derived).saved_results(|k| tracked.contains(&k));
+            saved.map(|saved| [saved.has(0), saved.has(1)])
+        };
+        assert_eq!(saved(&[0]), Some([true, true]));
+        assert_eq!(saved(&[1]), Some([true, false]));
+        assert_eq!(saved(&[]), None);
     }
 
     fn made_of(formula: &dyn Derived) -> Vec<Option<u32>> {
-        formula.names(None).1.into_iter().map(|names| names.map(|n| n.0)).collect()
+        formula.names().into_iter().map(|names| names.map(|n| n.0)).collect()
     }
 
     #[test]

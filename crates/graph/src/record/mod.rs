@@ -85,8 +85,8 @@ pub(crate) enum Reads<'a> {
     Each(&'a [&'a [RuleSlot]]),
     /// what all of them do
     All(&'a [RuleSlot]),
-    /// and a value behind those of inputs and outputs, which is neither
-    AllAnd(&'a [RuleSlot], &'a Tensor),
+    /// and values behind those of inputs and outputs, which are neither
+    AllAnd(&'a [RuleSlot], &'a [Option<Tensor>]),
 }
 
 /// Records an operation whose gradients are a function.
@@ -154,9 +154,13 @@ fn node_of(
     match reads {
         Reads::All(slots) => slots.iter().for_each(|&slot| save(&mut saved, slot, inputs, values)),
         Reads::AllAnd(slots, further) => {
+            let place = inputs.len() + values.len();
+            saved.reserve_exact(place + further.len());
             slots.iter().for_each(|&slot| save(&mut saved, slot, inputs, values));
-            saved.resize(inputs.len() + values.len(), None);
-            saved.push(Some(Packed::new(further, values[0].shape())));
+            saved.resize(place, None);
+            for t in further {
+                saved.push(t.as_ref().map(|t| Packed::new(t, values[0].shape())));
+            }
         }
         Reads::Each(lists) => {
             for (list, _) in lists.iter().zip(&edges).filter(|(_, edge)| edge.is_some()) {

@@ -1,5 +1,6 @@
 //! Formulas written once over `Real` or `Num`, and the adaptors that make block kernels of them.
 
+use super::giving::values_by_calls;
 use super::lane::Float;
 use super::real::{FloatOps, Num, Real};
 use super::sums::Value;
@@ -30,10 +31,10 @@ pub trait Formula<const N: usize>: Copy + Send + Sync {
     /// 2^20 these functions take 0.16 to 0.38 of the time. That costs compile time, and there are no loops for its sums.
     #[doc(hidden)]
     const NEAR: bool = false;
-    /// Whether it seems to call one elementary function, so that there are loops that store or read what that gives, see Note [Known results]
-    /// in `kernels/dual.rs`. They cost compile time.
+    /// How many functions it seems to call, of which loops store or read what they give, see Note [Known results] in
+    /// `kernels/calls.rs`. They cost compile time.
     #[doc(hidden)]
-    const ONE_CALL: bool = false;
+    const CALLS: usize = 0;
     /// Whether there are loops that add its results, which cost compile time.
     #[doc(hidden)]
     const SUMS: bool = false;
@@ -79,8 +80,8 @@ pub struct FloatKernel<F, const N: usize>(pub F);
 impl<F: Formula<N>, const N: usize> BlockKernel for FloatKernel<F, N> {
     fn run(&self, inputs: &[Block<'_>], outputs: &mut [BlockMut<'_>]) {
         match &mut outputs[0] {
-            BlockMut::F32(out) => doors::map_float::<f32, F, N>(&self.0, typed(inputs), out),
-            BlockMut::F64(out) => doors::map_float::<f64, F, N>(&self.0, typed(inputs), out),
+            BlockMut::F32(out) => values::<f32, F, N>(&self.0, typed(inputs), out),
+            BlockMut::F64(out) => values::<f64, F, N>(&self.0, typed(inputs), out),
             other => unreachable!("a formula over real numbers was planned for {:?}", other.dtype()),
         }
     }
@@ -94,14 +95,28 @@ impl<F: Formula<N>, const N: usize> BlockKernel for FloatKernel<F, N> {
     }
 
     fn sums(&self) -> bool {
-        F::SUMS && !F::NEAR
+        are_summed::<F, N>()
     }
 
     fn sum_rows(&self, rows: SumOfRows<'_>) {
         // Of a constant condition only the branch that is taken is compiled.
-        if const { F::SUMS && !F::NEAR } {
+        if const { are_summed::<F, N>() } {
             rows.add(&Value(self.0));
         }
+    }
+}
+
+/// Whether a formula has loops that add its results: near angles and functions one by one have others.
+pub(super) const fn are_summed<F: Formula<N>, const N: usize>() -> bool {
+    F::SUMS && !F::NEAR && F::CALLS < 2
+}
+
+/// The values of a formula.
+fn values<T: Float, F: Formula<N>, const N: usize>(f: &F, x: [&[T]; N], out: &mut [T]) {
+    // Of a constant condition only the branch that is taken is compiled.
+    match const { F::CALLS < 2 } {
+        true => doors::map_float::<T, F, N>(f, x, out),
+        false => values_by_calls(f, x, out),
     }
 }
 

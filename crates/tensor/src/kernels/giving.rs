@@ -1,28 +1,33 @@
-//! `GivingKernel`: a formula's value, and beside it what the only function gives that it calls.
+//! `GivingKernel`: a formula's value, and beside it what the functions give that it calls; and its values where it calls several.
 
-use super::dual::Dual;
+use std::ops::Range;
+
+use super::calls::{Called, Calls, MOST_CALLS};
 use super::formula::{Formula, typed};
 use super::lane::{Float, Lane};
 use super::level::{Level, level};
-use super::near::{InLoop, Near, pieces};
+use super::near::{InLoop, Near, PIECE, pieces};
 use super::real::FloatOps;
 use super::{BlockKernel, doors::door, each};
+use crate::buffer::{Handle, Storage};
 use crate::dtype::{Block, BlockMut, DType};
 
-/// A [`Formula`] as a block kernel of two outputs: its value, and what the elementary function gives that it calls. It calls one, says so
-/// by [`Formula::ONE_CALL`], and its value is made of that, not chosen by it alone.
+/// A [`Formula`] as a block kernel of its value and, behind it, what the [functions](Formula::CALLS) give that it calls, in their order.
 #[derive(Clone, Copy, Debug)]
 pub struct GivingKernel<F, const N: usize>(pub F);
 
 impl<F: Formula<N>, const N: usize> GivingKernel<F, N> {
     fn typed_run<T: Float>(&self, inputs: &[Block<'_>], outputs: &mut [BlockMut<'_>]) {
-        let [y, t] = outputs else { unreachable!("there are two outputs") };
-        let n = y.len();
-        let [y, t] = [y, t].map(|out| T::slice_mut(out.range(0, n)).expect("outputs are of one type"));
+        let mut outputs = outputs.iter_mut().map(|out| {
+            let len = out.len();
+            T::slice_mut(out.range(0, len)).expect("outputs are of one type")
+        });
+        let y = outputs.next().expect("the value is an output");
+        let results = results_in(outputs);
         // Of a constant condition only the branch that is taken is compiled.
-        match const { F::ONE_CALL } {
-            true => give::<T, F, N>(&self.0, typed(inputs), y, t),
-            false => unreachable!("the formula has no loops that store what its function gives"),
+        match const { F::CALLS > 0 } {
+            true => give::<T, F, N>(&self.0, typed(inputs), y, results),
+            false => unreachable!("the formula has no loops that store what its functions give"),
         }
     }
 }
@@ -37,57 +42,163 @@ impl<F: Formula<N>, const N: usize> BlockKernel for GivingKernel<F, N> {
     }
 
     fn arity(&self) -> Option<(usize, usize)> {
-        Some((N, 2))
+        Some((N, 1 + F::CALLS))
+    }
+}
+
+/// Where what functions give is put: as many rows as there are.
+fn results_in<'a, T>(mut rows: impl Iterator<Item = &'a mut [T]>) -> [&'a mut [T]; MOST_CALLS] {
+    std::array::from_fn(|_| rows.next().unwrap_or_default())
+}
+
+/// Working memory of rows as long as a piece.
+pub(super) struct Rows(Handle);
+
+impl Rows {
+    pub(super) fn new<T: Float>(rows: usize) -> Self {
+        Rows(Storage::scratch(T::DTYPE, rows * PIECE))
+    }
+
+    /// All rows, of so many elements.
+    pub(super) fn of<T: Float>(&mut self, len: usize) -> impl Iterator<Item = &mut [T]> {
+        let all = T::slice_mut(self.0.block_mut()).expect("it was made of this type");
+        all.chunks_exact_mut(PIECE).map(move |row| &mut row[..len])
+    }
+}
+
+/// The values of a formula that calls several functions, each in a loop of its own.
+pub(super) fn values_by_calls<T: Float, F: Formula<N>, const N: usize>(f: &F, x: [&[T]; N], out: &mut [T]) {
+    let mut rows = Rows::new::<T>(F::CALLS);
+    for piece in pieces(out.len()) {
+        let results = results_in(rows.of(piece.len()));
+        give::<T, F, N>(f, x.map(|x| &x[piece.clone()]), &mut out[piece], results);
     }
 }
 
 door! {
-    /// `y[i] = f(x[0][i], x[1][i], ...)`, where the function gives `t[i]`.
-    fn give[T: Float, F: Formula<N>, const N: usize][T, F, N](f: &F, x: [&[T]; N], y: &mut [T], t: &mut [T]);
+    /// `y[i] = f(x[0][i], x[1][i], ...)`, where function `k` gives `results[k][i]`.
+    pub(super) fn give[T: Float, F: Formula<N>, const N: usize][T, F, N](f: &F, x: [&[T]; N], y: &mut [T], results: [&mut [T]; MOST_CALLS]);
     body give_body
 }
-#[inline(always)]
-fn give_body<const FMA: bool, T: Float, F: Formula<N>, const N: usize>(
-    f: &F,
-    x: [&[T]; N],
-    y: &mut [T],
-    t: &mut [T],
-) where
-    f64: FloatOps<Lane<T, FMA>> + FloatOps<Near<T, FMA>>,
-{
-    if const { !F::NEAR } {
-        give_piece::<Lane<T, FMA>, T, F, N>(f, x, y, t);
-        return;
-    }
-    for piece in pieces(y.len()) {
-        let x = each(&[][..], |k| &x[k][piece.clone()]);
-        let (y, t) = (&mut y[piece.clone()], &mut t[piece]);
-        if !give_piece::<Near<T, FMA>, T, F, N>(f, x, y, t) {
-            give_piece::<Lane<T, FMA>, T, F, N>(f, x, y, t);
+
+/// A loop over near angles first, if the formula has such functions.
+macro_rules! near_first {
+    ($loop:ident, $nr:literal, $($argument:expr),*) => {
+        // Of a constant condition only the branch that is taken is compiled.
+        if const { !F::NEAR } {
+            $loop::<Lane<T, FMA>, T, F, N, $nr>($($argument),*);
+        } else if !$loop::<Near<T, FMA>, T, F, N, $nr>($($argument),*) {
+            $loop::<Lane<T, FMA>, T, F, N, $nr>($($argument),*);
         }
-    }
+    };
 }
 
-/// Whether the results are right.
+macro_rules! stages {
+    ($($nr:literal)*) => {
+        #[inline(always)]
+        fn give_body<const FMA: bool, T: Float, F: Formula<N>, const N: usize>(
+            f: &F,
+            x: [&[T]; N],
+            y: &mut [T],
+            mut results: [&mut [T]; MOST_CALLS],
+        ) where
+            f64: FloatOps<Lane<T, FMA>> + FloatOps<Near<T, FMA>>,
+        {
+            for piece in pieces(y.len()) {
+                let x = each(&[][..], |k| &x[k][piece.clone()]);
+                let y = &mut y[piece.clone()];
+                $(
+                    if const { $nr < F::CALLS } {
+                        let (known, given) = results.split_at_mut($nr);
+                        let given = &mut given[0][piece.clone()];
+                        let known = each(&[][..], |k| known.get(k).map_or(&[][..], |row| &row[piece.clone()]));
+                        if const { $nr + 1 < F::CALLS } {
+                            near_first!(one_call, $nr, f, x, known, given);
+                        } else {
+                            near_first!(last_call, $nr, f, x, known, given, y);
+                        }
+                    }
+                )*
+            }
+        }
+    };
+}
+stages!(0 1 2 3 4 5 6 7);
+
+/// The calls of a formula at position `i`, of the first `known` of which is known what they give.
 #[inline(always)]
-fn give_piece<R: InLoop<T>, T: Float, F: Formula<N>, const N: usize>(
+pub(super) fn calls_at<R: InLoop<T>, T: Float>(known: usize, rows: [&[T]; MOST_CALLS], i: usize) -> Calls<R> {
+    let zero = R::of(T::of(0.0));
+    Calls::knowing(known, each(zero, |k| if k < known { R::of(rows[k][i]) } else { zero }))
+}
+
+/// A stretch of the first `count` rows.
+#[inline(always)]
+pub(super) fn shortened<T>(
+    rows: [&[T]; MOST_CALLS],
+    count: usize,
+    stretch: Range<usize>,
+) -> [&[T]; MOST_CALLS] {
+    each(&[][..], |k| if k < count { &rows[k][stretch.clone()] } else { &[] })
+}
+
+/// What the functions of a formula give, in working memory of a row for each and one more.
+pub(super) fn results<'a, T: Float, F: Formula<N>, const N: usize>(
     f: &F,
     x: [&[T]; N],
+    mut rows: impl Iterator<Item = &'a mut [T]>,
+) -> [&'a [T]; MOST_CALLS] {
+    let y = rows.next().expect("there is a row for the value");
+    let mut results = results_in(rows);
+    give::<T, F, N>(f, x, y, results.each_mut().map(|row| &mut **row));
+    results.map(|row| &*row)
+}
+
+/// What function `NR` gives. Whether that is right.
+#[inline(always)]
+fn one_call<R: InLoop<T>, T: Float, F: Formula<N>, const N: usize, const NR: usize>(
+    f: &F,
+    x: [&[T]; N],
+    known: [&[T]; MOST_CALLS],
+    given: &mut [T],
+) -> bool
+where
+    f64: FloatOps<R>,
+{
+    let n = given.len();
+    let x: [&[T]; N] = each(&[][..], |k| &x[k][..n]);
+    let known = shortened(known, NR, 0..n);
+    let mut gathered = R::Gathered::default();
+    for i in 0..n {
+        let calls = calls_at::<R, T>(NR, known, i);
+        f.eval::<Called<'_, R>>(each(calls.of(R::of(T::of(0.0))), |k| calls.of(R::of(x[k][i]))));
+        given[i] = calls.given().result(&mut gathered);
+    }
+    R::are_right(gathered)
+}
+
+/// What function `NR` gives, which is the last, and the value. Whether they are right.
+#[inline(always)]
+fn last_call<R: InLoop<T>, T: Float, F: Formula<N>, const N: usize, const NR: usize>(
+    f: &F,
+    x: [&[T]; N],
+    known: [&[T]; MOST_CALLS],
+    given: &mut [T],
     y: &mut [T],
-    t: &mut [T],
 ) -> bool
 where
     f64: FloatOps<R>,
 {
     let n = y.len();
-    let t = &mut t[..n];
+    let given = &mut given[..n];
     let x: [&[T]; N] = each(&[][..], |k| &x[k][..n]);
+    let known = shortened(known, NR, 0..n);
     let mut gathered = R::Gathered::default();
     for i in 0..n {
-        let zero = Dual::constant(R::of(T::of(0.0)));
-        let out = f.eval::<Dual<R, 0>>(each(zero, |k| Dual::constant(R::of(x[k][i])).asking()));
-        y[i] = out.value.result(&mut gathered);
-        t[i] = out.given().expect("the value is made of what a function gives").result(&mut gathered);
+        let calls = calls_at::<R, T>(NR, known, i);
+        let value = f.eval::<Called<'_, R>>(each(calls.of(R::of(T::of(0.0))), |k| calls.of(R::of(x[k][i]))));
+        y[i] = value.number().result(&mut gathered);
+        given[i] = calls.given().result(&mut gathered);
     }
     R::are_right(gathered)
 }
@@ -101,7 +212,7 @@ mod tests {
     #[derive(Clone, Copy)]
     struct Inner;
     impl Formula<2> for Inner {
-        const ONE_CALL: bool = true;
+        const CALLS: usize = 1;
         #[inline(always)]
         fn eval<R: Real>(&self, [x, w]: [R; 2]) -> R
         where
@@ -116,7 +227,7 @@ mod tests {
     #[derive(Clone, Copy)]
     struct Turned;
     impl Formula<2> for Turned {
-        const ONE_CALL: bool = true;
+        const CALLS: usize = 1;
         const NEAR: bool = true;
         #[inline(always)]
         fn eval<R: Real>(&self, [x, w]: [R; 2]) -> R

@@ -2,17 +2,17 @@
 
 use smallvec::SmallVec;
 
+use super::calls::{Called, MOST_CALLS};
 use super::dual::Dual;
-use super::formula::{Formula, typed};
+use super::formula::{Formula, are_summed, typed};
+use super::giving::{Rows, calls_at, results, shortened};
 use super::lane::{Float, Lane};
 use super::level::{Level, level};
 use super::near::{InLoop, Near, pieces};
 use super::real::{FloatOps, Real};
 use super::sums::Summand;
 use super::{BlockKernel, SumOfRows, doors::door, each};
-use crate::buffer::Storage;
 use crate::dtype::{Block, BlockMut, DType};
-use crate::task::BLOCK;
 
 /// The gradients of a [`Formula`] by duals: inputs `g, x0, x1, ...`, one output per wanted input with `g * dF/dxk`.
 ///
@@ -34,7 +34,7 @@ pub struct GradientKernel<F, const N: usize> {
     formula: F,
     /// per output, the input it is the gradient of
     wanted: SmallVec<[usize; 4]>,
-    /// whether what the formula's function gives is read behind the inputs, see Note [Known results]
+    /// whether what the formula's functions give is read behind the inputs, see Note [Known results]
     knows: bool,
 }
 
@@ -50,58 +50,64 @@ impl<F: Formula<N>, const N: usize> GradientKernel<F, N> {
         GradientKernel { formula, wanted: wanted.into(), knows: false }
     }
 
-    /// The same gradients of a formula that calls one function, of which is known what it gives: that is read behind the inputs,
-    /// and not computed again. For formulas with [loops](Formula::ONE_CALL) for that.
+    /// The same gradients where is known what the formula's functions give: that is read behind the inputs, in the order of calls,
+    /// and not computed again. For formulas with [loops](Formula::CALLS) for that.
     ///
     /// # Panics
     /// As [`GradientKernel::new`], and of other formulas.
     #[doc(hidden)]
     pub fn knowing(formula: F, wanted: &[usize]) -> Self {
-        assert!(F::ONE_CALL, "the formula has no loops that read what its function gives");
+        assert!(F::CALLS > 0, "the formula has no loops that read what its functions give");
         GradientKernel { knows: true, ..GradientKernel::new(formula, wanted) }
     }
 
     fn typed_run<T: Float>(&self, inputs: &[Block<'_>], outputs: &mut [BlockMut<'_>]) {
         // Of a constant condition only the branch that is taken is compiled.
-        if const { F::ONE_CALL } && self.knows {
-            let [y] = typed::<T, 1>(&inputs[N + 1..]);
-            return self.run_knowing::<T, true>(y, inputs, outputs);
+        if const { F::CALLS > 0 } && self.knows {
+            let known = |k: usize| if k < F::CALLS { typed::<T, 1>(&inputs[N + 1 + k..])[0] } else { &[] };
+            self.run_by::<T, true>(Some(each(&[][..], known)), inputs, outputs);
+        } else {
+            match const { F::CALLS > 1 } {
+                true => self.run_by::<T, true>(None, inputs, outputs),
+                false => self.run_by::<T, false>(None, inputs, outputs),
+            }
         }
-        self.run_knowing::<T, false>(&[], inputs, outputs);
     }
 
-    fn run_knowing<T: Float, const KNOWS: bool>(
+    /// Runs the loop that knows what functions give, which is computed first if it is not there, or the one that computes all.
+    fn run_by<T: Float, const KNOWS: bool>(
         &self,
-        y: &[T],
+        known: Option<[&[T]; MOST_CALLS]>,
         inputs: &[Block<'_>],
         outputs: &mut [BlockMut<'_>],
     ) {
         let [g] = typed::<T, 1>(&inputs[..1]);
-        let y = if KNOWS { y } else { g };
         let x: [&[T]; N] = typed(&inputs[1..]);
         let mut out: [Option<&mut [T]>; N] = [const { None }; N];
         for (block, &input) in outputs.iter_mut().zip(&self.wanted) {
             let len = block.len();
             out[input] = T::slice_mut(block.range(0, len));
         }
-        let unwanted = N - self.wanted.len();
-        if unwanted == 0 {
+        let (unwanted, computes) = (N - self.wanted.len(), KNOWS && known.is_none());
+        if unwanted == 0 && !computes {
             let out = out.map(|o| o.expect("every gradient is wanted once"));
-            return gradients::<T, F, N, KNOWS>(&self.formula, g, x, y, out);
+            return gradients::<T, F, N, KNOWS>(&self.formula, g, x, known.unwrap_or_default(), out);
         }
-        // The loop computes all gradients; those that nobody wants go to scratch memory, block by block.
-        let room = g.len().min(BLOCK);
-        let mut scratch = Storage::scratch(T::DTYPE, unwanted * room);
-        let scratch = T::slice_mut(scratch.block_mut()).expect("it was made of this type");
-        for start in (0..g.len()).step_by(room.max(1)) {
-            let piece = start..g.len().min(start + room);
-            let mut rest = scratch.chunks_exact_mut(room);
+        // The loop computes all gradients; those that nobody wants go to working memory, piece by piece.
+        let mut rows = Rows::new::<T>(unwanted + if computes { 1 + F::CALLS } else { 0 });
+        for piece in pieces(g.len()) {
+            let mut rows = rows.of::<T>(piece.len());
             let out = out.each_mut().map(|o| match o {
                 Some(o) => &mut o[piece.clone()],
-                None => &mut rest.next().expect("one piece for each that is not wanted")[..piece.len()],
+                None => rows.next().expect("one row for each that is not wanted"),
             });
-            let (g, y) = (&g[piece.clone()], &y[piece.clone()]);
-            gradients::<T, F, N, KNOWS>(&self.formula, g, x.map(|x| &x[piece.clone()]), y, out);
+            let (g, x) = (&g[piece.clone()], x.map(|x| &x[piece.clone()]));
+            let known = match known {
+                Some(known) => shortened(known, F::CALLS, piece),
+                None if KNOWS => results::<T, F, N>(&self.formula, x, rows),
+                None => [&[][..]; MOST_CALLS],
+            };
+            gradients::<T, F, N, KNOWS>(&self.formula, g, x, known, out);
         }
     }
 }
@@ -116,16 +122,16 @@ impl<F: Formula<N>, const N: usize> BlockKernel for GradientKernel<F, N> {
     }
 
     fn arity(&self) -> Option<(usize, usize)> {
-        Some((N + 1 + self.knows as usize, self.wanted.len()))
+        Some((N + 1 + if self.knows { F::CALLS } else { 0 }, self.wanted.len()))
     }
 
     fn sums(&self) -> bool {
-        F::SUMS && !F::NEAR && self.wanted.len() == 1 && !self.knows
+        are_summed::<F, N>() && self.wanted.len() == 1 && !self.knows
     }
 
     fn sum_rows(&self, rows: SumOfRows<'_>) {
         // Of a constant condition only the branch that is taken is compiled.
-        if const { F::SUMS && !F::NEAR } {
+        if const { are_summed::<F, N>() } {
             rows.add(&GradientOf { formula: self.formula, input: self.wanted[0] });
         }
     }
@@ -146,7 +152,7 @@ impl<F: Formula<N>, const N: usize> Summand<N> for GradientOf<F> {
     where
         f64: FloatOps<R>,
     {
-        let slopes = slopes(&self.formula, g, x, None);
+        let slopes = slopes(&self.formula, g, x);
         let mut slope = slopes[0];
         for (input, &of_it) in slopes.iter().enumerate() {
             if input == self.input {
@@ -157,14 +163,14 @@ impl<F: Formula<N>, const N: usize> Summand<N> for GradientOf<F> {
     }
 }
 
-/// The gradients of all inputs; from what the formula's function gives, where that is known.
+/// The gradients of all inputs.
 #[inline(always)]
-fn slopes<R: Real, F: Formula<N>, const N: usize>(formula: &F, g: R, x: [R; N], y: Option<R>) -> [R; N]
+fn slopes<R: Real, F: Formula<N>, const N: usize>(formula: &F, g: R, x: [R; N]) -> [R; N]
 where
     f64: FloatOps<R>,
 {
     let y = formula.eval::<Dual<R, N>>(each(Dual::constant(g), |k| {
-        Dual::seeded(x[k], each(None, |along| if along == k { Some(g) } else { None })).knowing(y)
+        Dual::seeded(x[k], each(None, |along| if along == k { Some(g) } else { None }))
     }));
     each(g, |k| match y.slopes[k] {
         Some(slope) => slope,
@@ -173,8 +179,8 @@ where
 }
 
 door! {
-    /// `out[k][i] = g[i] * dF/dxk`, at `x[0][i], x[1][i], ...`, where the formula's function gives `y[i]` if that is known.
-    fn gradients[T: Float, F: Formula<N>, const N: usize, const KNOWS: bool][T, F, N, KNOWS](f: &F, g: &[T], x: [&[T]; N], y: &[T], out: [&mut [T]; N]);
+    /// `out[k][i] = g[i] * dF/dxk`, at `x[0][i], x[1][i], ...`, where function `k` gives `known[k][i]` if that is known.
+    fn gradients[T: Float, F: Formula<N>, const N: usize, const KNOWS: bool][T, F, N, KNOWS](f: &F, g: &[T], x: [&[T]; N], known: [&[T]; MOST_CALLS], out: [&mut [T]; N]);
     body gradients_body
 }
 
@@ -187,7 +193,7 @@ macro_rules! loops {
             f: &F,
             g: &[T],
             x: [&[T]; N],
-            y: &[T],
+            known: [&[T]; MOST_CALLS],
             mut out: [&mut [T]; N],
         ) where
             f64: FloatOps<Lane<T, FMA>> + FloatOps<Near<T, FMA>>,
@@ -195,16 +201,17 @@ macro_rules! loops {
             // Of constant conditions only the branch that is taken is compiled.
             $(if const { N == $n } {
                 let [$($out),+] = &mut out[..] else { unreachable!("there are as many as that") };
-                if const { !F::NEAR || KNOWS } {
-                    $name::<Lane<T, FMA>, T, F, N, KNOWS>(f, g, x, y, $($out),+);
+                if const { !F::NEAR } {
+                    $name::<Lane<T, FMA>, T, F, N, KNOWS>(f, g, x, known, $($out),+);
                     return;
                 }
                 for piece in pieces(g.len()) {
-                    let (g, y) = (&g[piece.clone()], &y[piece.clone()]);
+                    let g = &g[piece.clone()];
                     let x = each(g, |k| &x[k][piece.clone()]);
+                    let known = shortened(known, if KNOWS { F::CALLS } else { 0 }, piece.clone());
                     $(let $out = &mut $out[piece.clone()];)+
-                    if !$name::<Near<T, FMA>, T, F, N, KNOWS>(f, g, x, y, $($out),+) {
-                        $name::<Lane<T, FMA>, T, F, N, KNOWS>(f, g, x, y, $($out),+);
+                    if !$name::<Near<T, FMA>, T, F, N, KNOWS>(f, g, x, known, $($out),+) {
+                        $name::<Lane<T, FMA>, T, F, N, KNOWS>(f, g, x, known, $($out),+);
                     }
                 }
                 return;
@@ -218,7 +225,7 @@ macro_rules! loops {
                 f: &F,
                 g: &[T],
                 x: [&[T]; N],
-                y: &[T],
+                known: [&[T]; MOST_CALLS],
                 $($out: &mut [T]),+
             ) -> bool
             where
@@ -226,13 +233,20 @@ macro_rules! loops {
             {
                 let n = g.len();
                 let x: [&[T]; N] = each(&[][..], |k| &x[k][..n]);
-                let y = &y[..n];
+                let known = shortened(known, if KNOWS { F::CALLS } else { 0 }, 0..n);
                 $(let $out = &mut $out[..n];)+
                 let mut gathered = R::Gathered::default();
                 for i in 0..n {
                     let g = R::of(g[i]);
-                    let y = if KNOWS { Some(R::of(y[i])) } else { None };
-                    let slopes = slopes(f, g, each(g, |k| R::of(x[k][i])), y);
+                    let x = each(g, |k| R::of(x[k][i]));
+                    let slopes = match KNOWS {
+                        true => {
+                            let calls = calls_at(F::CALLS, known, i);
+                            let slopes = slopes::<Called<'_, R>, F, N>(f, g.into(), each(g.into(), |k| calls.of(x[k])));
+                            each(g, |k| slopes[k].number())
+                        }
+                        false => slopes(f, g, x),
+                    };
                     let mut slopes = slopes.iter();
                     $($out[i] = slopes.next().map_or(T::of(0.0), |slope| slope.result(&mut gathered));)+
                 }
@@ -294,7 +308,7 @@ mod tests {
     #[derive(Clone, Copy)]
     struct Known;
     impl Formula<2> for Known {
-        const ONE_CALL: bool = true;
+        const CALLS: usize = 1;
         #[inline(always)]
         fn eval<R: Real>(&self, [x, w]: [R; 2]) -> R
         where
@@ -342,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "no loops that read what its function gives")]
+    #[should_panic(expected = "no loops that read what its functions give")]
     fn not_every_formula_can_read_its_result() {
         GradientKernel::knowing(Squash, &[0]);
     }

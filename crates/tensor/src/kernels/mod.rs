@@ -3,6 +3,7 @@
 mod ahead;
 pub(crate) mod attention;
 mod cache;
+mod calls;
 pub(crate) mod conv;
 pub(crate) mod doors;
 mod dual;
@@ -28,6 +29,7 @@ mod scattered;
 mod simple;
 pub(crate) mod softmax;
 mod sums;
+mod tagged;
 mod transpose;
 
 pub(crate) use ahead::Ahead;
@@ -35,6 +37,7 @@ pub(crate) use cache::last_level_cache;
 #[cfg(test)]
 pub(crate) use cache::pretend_cache;
 pub use cache::stays_in_cache;
+pub use calls::{Called, Calls, MOST_CALLS};
 pub use dual::{Dual, slope};
 pub(crate) use elementary::elementary;
 pub(crate) use formula::{Compare, CompareKernel, NumFormula, NumKernel, typed};

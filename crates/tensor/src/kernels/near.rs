@@ -6,16 +6,16 @@
 //! it, through choices and comparisons, too; where a result has one, the piece is computed again by the loop for all angles. Near angles have
 //! the same bits in both.
 
-use std::ops::{Add, BitOr, Div, Mul, Neg, Range, Sub};
+use std::ops::{BitOr, Range};
 
-use super::elementary;
 use super::lane::{Float, Lane};
-use super::real::{Num, Real};
+use super::real::Real;
+use super::tagged::{Tag, Tagged};
 use crate::math::VecMath;
 
 /// Elements that are computed together as near ones: they stay in the first-level cache until they are computed again, and one that is
 /// not near costs no more than these the short loop.
-const PIECE: usize = 512;
+pub(super) const PIECE: usize = 512;
 
 /// The pieces of so many elements.
 #[inline(always)]
@@ -78,10 +78,39 @@ impl<T: Float, const FMA: bool> InLoop<T> for Lane<T, FMA> {
 }
 
 /// A [`Lane`] that is right if no angle on the way to it was far, see Note [Near angles].
-#[derive(Clone, Copy)]
-pub(super) struct Near<T: Float, const FMA: bool> {
-    lane: Lane<T, FMA>,
-    far: T::Far,
+pub(super) type Near<T, const FMA: bool> = Tagged<Lane<T, FMA>, Far<T>>;
+
+/// Whether an angle was far, in the highest bit.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Far<T: Angle>(T::Far);
+
+macro_rules! near {
+    ($($f:ident by $near:ident;)*) => {$(
+        #[inline(always)]
+        fn $f(x: Tagged<Lane<T, FMA>, Self>) -> Tagged<Lane<T, FMA>, Self> {
+            let Lane(angle) = x.number;
+            Tagged { number: Lane(VecMath::$near::<FMA>(angle)), tag: x.tag.and(angle.far()) }
+        }
+    )*};
+}
+
+impl<T: Angle> Far<T> {
+    #[inline(always)]
+    fn and(self, far: T::Far) -> Self {
+        Far(self.0 | far)
+    }
+}
+
+impl<T: Float, const FMA: bool> Tag<Lane<T, FMA>> for Far<T> {
+    #[inline(always)]
+    fn and_of(self, o: Self) -> Self {
+        self.and(o.0)
+    }
+    near! {
+        sin by near_sin;
+        cos by near_cos;
+        tan by near_tan;
+    }
 }
 
 impl<T: Float, const FMA: bool> InLoop<T> for Near<T, FMA> {
@@ -92,139 +121,13 @@ impl<T: Float, const FMA: bool> InLoop<T> for Near<T, FMA> {
     }
     #[inline(always)]
     fn result(self, gathered: &mut T::Far) -> T {
-        *gathered = *gathered | self.far;
-        self.lane.0
+        *gathered = *gathered | self.tag.0;
+        self.number.0
     }
     #[inline(always)]
     fn are_right(gathered: T::Far) -> bool {
         !T::is_far(gathered)
     }
-}
-
-impl<T: Float, const FMA: bool> From<Lane<T, FMA>> for Near<T, FMA> {
-    #[inline(always)]
-    fn from(lane: Lane<T, FMA>) -> Self {
-        Near { lane, far: T::Far::default() }
-    }
-}
-
-impl<T: Float, const FMA: bool> Near<T, FMA> {
-    /// What has been made of both.
-    #[inline(always)]
-    fn and_of(self, o: Self, lane: Lane<T, FMA>) -> Self {
-        Near { lane, far: self.far | o.far }
-    }
-}
-
-// Functions are named and not handed in as closures, which are not inlined into loops where they are large.
-macro_rules! operator {
-    ($($trait:ident $f:ident;)*) => {$(
-        impl<T: Float, const FMA: bool> $trait for Near<T, FMA> {
-            type Output = Self;
-            #[inline(always)]
-            fn $f(self, o: Self) -> Self {
-                self.and_of(o, $trait::$f(self.lane, o.lane))
-            }
-        }
-        impl<T: Float, const FMA: bool> $trait<f64> for Near<T, FMA> {
-            type Output = Self;
-            #[inline(always)]
-            fn $f(self, o: f64) -> Self {
-                Near { lane: $trait::$f(self.lane, o), ..self }
-            }
-        }
-        impl<T: Float, const FMA: bool> $trait<Near<T, FMA>> for f64 {
-            type Output = Near<T, FMA>;
-            #[inline(always)]
-            fn $f(self, o: Near<T, FMA>) -> Near<T, FMA> {
-                Near { lane: $trait::$f(self, o.lane), ..o }
-            }
-        }
-    )*};
-}
-operator! {
-    Add add;
-    Sub sub;
-    Mul mul;
-    Div div;
-}
-
-impl<T: Float, const FMA: bool> Neg for Near<T, FMA> {
-    type Output = Self;
-    #[inline(always)]
-    fn neg(self) -> Self {
-        Near { lane: -self.lane, ..self }
-    }
-}
-
-macro_rules! of_one {
-    ($($f:ident)*) => {$(
-        #[inline(always)]
-        fn $f(self) -> Self {
-            of_one!(@of self, $f)
-        }
-    )*};
-    (@of $x:expr, sin) => { of_one!(@near $x, near_sin) };
-    (@of $x:expr, cos) => { of_one!(@near $x, near_cos) };
-    (@of $x:expr, tan) => { of_one!(@near $x, near_tan) };
-    (@of $x:expr, $f:ident) => { Near { lane: $x.lane.$f(), ..$x } };
-    (@near $x:expr, $f:ident) => {
-        Near { lane: Lane(VecMath::$f::<FMA>($x.lane.0)), far: $x.far | $x.lane.0.far() }
-    };
-}
-macro_rules! functions {
-    ($($(#[$doc:meta])* $name:ident $name_:ident $line:tt;)*) => {
-        of_one!($($name)*);
-    };
-}
-macro_rules! of_two {
-    ($($f:ident)*) => {$(
-        #[inline(always)]
-        fn $f(self, o: Self) -> Self {
-            self.and_of(o, self.lane.$f(o.lane))
-        }
-    )*};
-}
-macro_rules! relations {
-    ($($f:ident)*) => {$(
-        #[inline(always)]
-        fn $f(self, o: Self) -> Self::Mask {
-            (self.lane.$f(o.lane), self.far | o.far)
-        }
-    )*};
-}
-
-impl<T: Float, const FMA: bool> Num for Near<T, FMA> {
-    type Mask = (bool, T::Far);
-    of_one!(abs sign floor ceil round trunc);
-    of_two!(maximum minimum);
-    relations!(lt le eq);
-    #[inline(always)]
-    fn lit(v: f64) -> Self {
-        Lane::lit(v).into()
-    }
-    #[inline(always)]
-    fn and(a: Self::Mask, b: Self::Mask) -> Self::Mask {
-        (a.0 & b.0, a.1 | b.1)
-    }
-    #[inline(always)]
-    fn or(a: Self::Mask, b: Self::Mask) -> Self::Mask {
-        (a.0 | b.0, a.1 | b.1)
-    }
-    #[inline(always)]
-    fn not((holds, far): Self::Mask) -> Self::Mask {
-        (!holds, far)
-    }
-    #[inline(always)]
-    fn select((holds, far): Self::Mask, yes: Self, no: Self) -> Self {
-        Near { lane: Lane::select(holds, yes.lane, no.lane), far: far | yes.far | no.far }
-    }
-}
-
-impl<T: Float, const FMA: bool> Real for Near<T, FMA> {
-    elementary!(functions);
-    of_one!(normal_cdf gelu_slope);
-    of_two!(pow);
 }
 
 #[cfg(test)]

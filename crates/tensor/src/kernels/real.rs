@@ -125,6 +125,12 @@ pub trait Real:
             self.pow(Self::lit(exponent))
         }
     }
+    /// The same number, where slopes are made of it and not the value.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn of_slopes(self) -> Self {
+        self
+    }
     /// Whether it is NaN.
     #[inline(always)]
     fn is_nan(self) -> Self::Mask {

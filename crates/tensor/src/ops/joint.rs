@@ -1,6 +1,6 @@
 //! Several outputs of one kernel, each folded to a shape of its own, in one walk that reads every operand once.
 
-use smallvec::{SmallVec, smallvec};
+use smallvec::SmallVec;
 
 use super::kernel::{expect_arity, float_type, reads, sum_onto};
 use crate::dtype::{Block, BlockMut, DType};
@@ -84,20 +84,28 @@ pub fn fold_jointly(
     task::make_each(Task { op, reads: &reads, space: Space::Common, does, to: &mut to }).here()
 }
 
-/// Evaluates a kernel with two outputs over broadcast operands, in their common floating-point type and shape.
+/// Evaluates a kernel with several outputs over broadcast operands, in their common floating-point type and shape.
 #[doc(hidden)]
 #[track_caller]
-pub fn evaluate_both(
+pub fn evaluate_each(
     op: &'static str,
     kernel: &dyn BlockKernel,
     operands: &[&Tensor],
-) -> Result<(Tensor, Tensor)> {
+) -> Result<SmallVec<[Tensor; 2]>> {
     let reads = reads(operands, float_type(operands));
-    let shape = task::common_shape(op, &reads, None).here()?;
-    let mut both = fold_jointly(op, kernel, operands, smallvec![Target::of(&shape), Target::of(&shape)])?;
-    let (second, first) = (both.pop(), both.pop());
-    let outputs = first.zip(second).expect("a tensor for each target");
-    Ok((outputs.0.with_meant(Meant::all_of(&reads)), outputs.1))
+    let outputs = kernel.arity().map_or(1, |(_, outputs)| outputs);
+    let mut made = match task::computed(kernel, operands, (outputs, true)) {
+        Some(made) => made,
+        None => {
+            let shape = task::common_shape(op, &reads, None).here()?;
+            let targets = (0..outputs).map(|_| Target::of(&shape)).collect();
+            fold_jointly(op, kernel, operands, targets)?
+        }
+    };
+    if let Some(value) = made.first_mut() {
+        value.set_meant(Meant::all_of(&reads));
+    }
+    Ok(made)
 }
 
 /// Single-output kernels run as one: for each output, a kernel and which of the joint operands it reads.

@@ -17,7 +17,7 @@ pub use super::formulas::{Gelu, PRelu, Softsign};
 #[doc(hidden)]
 pub use super::index::aligned;
 #[doc(hidden)]
-pub use super::joint::evaluate_both;
+pub use super::joint::evaluate_each;
 pub use super::joint::{JointKernel, Target, fold_jointly};
 #[doc(hidden)]
 pub use super::mask::{expect_mask, selected};
@@ -44,7 +44,7 @@ pub use crate::kernels::{
     BlockKernel, Dual, FloatKernel, FloatOps, Formula, GradientKernel, Num, Real, Update, UpdateKernel, slope,
 };
 #[doc(hidden)]
-pub use crate::kernels::{GivingKernel, Lane, SumOfRows, stays_in_cache};
+pub use crate::kernels::{Called, Calls, GivingKernel, Lane, MOST_CALLS, SumOfRows, stays_in_cache};
 #[doc(hidden)]
 pub use crate::norm::Normalisation;
 #[doc(hidden)]

@@ -67,7 +67,7 @@ pub fn computed(
     }
     let mut operands: SmallVec<[Operand<'_>; 4]> = SmallVec::new();
     reads.iter().for_each(|t| operands.push(Operand::new(t, dtype)));
-    let mut tensors = SmallVec::new();
+    let mut tensors = SmallVec::with_capacity(outputs);
     for storage in few(kernel, (outputs, are_whole), &operands, shape, dtype)? {
         tensors.push(Tensor::from_storage(storage, shape.clone()));
     }

@@ -104,7 +104,7 @@ pub(crate) fn few(
     if n == 0 || !fits || !is_flat && !lie_in_order(operands, shape) {
         return None;
     }
-    let mut computed: SmallVec<[Handle; 2]> = SmallVec::new();
+    let mut computed: SmallVec<[Handle; 2]> = SmallVec::with_capacity(outputs);
     for _ in 0..outputs {
         computed.push(if n <= GRAIN { Storage::scratch(dtype, n) } else { Storage::stale(dtype, n)? });
     }
