@@ -4,6 +4,7 @@ python sweep.py THREADS MILLISECONDS SIZE...
 """
 
 import json
+import math
 import sys
 import time
 
@@ -14,12 +15,14 @@ torch.set_num_threads(threads)
 F32, F64, I64 = torch.float32, torch.float64, torch.int64
 
 
+# The values repeat after 2^24 of them.
+PATTERN = (0.5 + ((torch.arange(1 << 24) * 2_654_435_761 >> 8) & 0xFFFF) / 65_536.0).to(F32)
+
+
 def v(*shape, dtype=F32):
-    n = 1
-    for s in shape:
-        n *= s
-    i = torch.arange(n, dtype=torch.int64)
-    return (0.5 + ((i * 2_654_435_761 >> 8) & 0xFFFF) / 65_536.0).to(dtype).reshape(shape)
+    n = math.prod(shape)
+    whole = PATTERN if n <= len(PATTERN) else PATTERN.repeat(-(-n // len(PATTERN)))
+    return whole[:n].to(dtype, copy=True).reshape(shape)
 
 
 def side(n):
@@ -40,6 +43,10 @@ def heads(n):
 
 def add(a, b):
     return (a + b).numel(), lambda: a + b
+
+
+def multiply(a, b):
+    return (a * b).numel(), lambda: a * b
 
 
 def of(a, f):
@@ -66,8 +73,14 @@ def product(a, b):
 
 def picked(n, width, at):
     count, width = rows(n, width)
-    a, places = v(count, width), torch.tensor([at(i, count) for i in range(count)])
+    a, places = v(count, width), at(torch.arange(count), count)
     return a.numel(), lambda: a.index_select(0, places)
+
+
+def picked_back(n, width, at):
+    count, width = rows(n, width)
+    places = at(torch.arange(count), count)
+    return back(v(count, width), v(count, width), lambda x, w: x.index_select(0, places) * w)
 
 
 def square_of(dtype=F32):
@@ -89,6 +102,18 @@ def masked(n):
     a = v(n)
     c = a < 1.0
     return n, lambda: a.masked_fill(c, 0.0)
+
+
+def chosen(n, f):
+    a, b = v(n), v(n)
+    c = a < 1.0
+    return n, lambda: f(c, a, b)
+
+
+def chosen_back(n, f):
+    x = v(n)
+    c = x < 1.0
+    return back(x, v(n), lambda x, w: f(c, x, w))
 
 
 def where_columns(n):
@@ -127,13 +152,25 @@ CASES = {
     "add f64": {
         "two rows": lambda n: add(v(n, dtype=F64), v(n, dtype=F64)),
         "bias of 7": lambda n: add(v(*rows(n, 7), dtype=F64), v(7, dtype=F64)),
+        "bias of 3": lambda n: add(v(*rows(n, 3), dtype=F64), v(3, dtype=F64)),
+        "column of rows of 7": lambda n: add(v(*rows(n, 7), dtype=F64), v(rows(n, 7)[0], 1, dtype=F64)),
+        "outer": lambda n: add(v(side(n), 1, dtype=F64), v(1, side(n), dtype=F64)),
         "square beside its transpose": lambda n: add(square_of(F64)(n), square_of(F64)(n).t()),
+        "every second": lambda n: add(v(2 * n, dtype=F64)[::2], v(n, dtype=F64)),
         "f32 beside f64": lambda n: add(v(n), v(n, dtype=F64)),
     },
     "add i64": {
         "two rows": lambda n: add(v(n, dtype=I64), v(n, dtype=I64)),
         "bias of 7": lambda n: add(v(*rows(n, 7), dtype=I64), v(7, dtype=I64)),
         "f64 beside i64": lambda n: add(v(n, dtype=I64), v(n, dtype=F64)),
+    },
+    "outer product": {
+        "two rows": lambda n: multiply(v(n), v(n)),
+        "of two vectors": lambda n: multiply(v(side(n), 1), v(1, side(n))),
+        "of a column and a row of 1024": lambda n: multiply(v(rows(n, 1024)[0], 1), v(1, 1024)),
+        "of a column and a row of 7": lambda n: multiply(v(rows(n, 7)[0], 1), v(1, 7)),
+        "of a column and a row of 3": lambda n: multiply(v(rows(n, 3)[0], 1), v(1, 3)),
+        "f64": lambda n: multiply(v(side(n), 1, dtype=F64), v(1, side(n), dtype=F64)),
     },
     "exp": {
         "a row": lambda n: of(v(n), torch.exp),
@@ -165,6 +202,13 @@ CASES = {
         "in order, of 7": lambda n: picked(n, 7, lambda i, m: i),
         "in order, of 1": lambda n: picked(n, 1, lambda i, m: i),
     },
+    "rows picked and back": {
+        "in order, of 64": lambda n: picked_back(n, 64, lambda i, m: i),
+        "by chance, of 64": lambda n: picked_back(n, 64, lambda i, m: i * 2_654_435_761 % m),
+        "in order, of 7": lambda n: picked_back(n, 7, lambda i, m: i),
+        "by chance, of 7": lambda n: picked_back(n, 7, lambda i, m: i * 2_654_435_761 % m),
+        "one row again and again, of 64": lambda n: picked_back(n, 64, lambda i, m: i * 0),
+    },
     "sum": {
         "all": lambda n: of(v(n), lambda a: a.sum(0)),
         "rows of 1024": lambda n: of(v(*rows(n, 1024)), lambda a: a.sum(1)),
@@ -181,6 +225,15 @@ CASES = {
         "rows of a transposed square": lambda n: of(square(n).t(), lambda a: a.sum(1)),
         "all of a transposed square": lambda n: of(square(n).t(), lambda a: a.sum((0, 1))),
         "a band of columns": lambda n: of(v(rows(n, 48)[0], 64)[:, 5:53], lambda a: a.sum(0)),
+    },
+    "sum f64": {
+        "all": lambda n: of(v(n, dtype=F64), lambda a: a.sum(0)),
+        "rows of 1024": lambda n: of(v(*rows(n, 1024), dtype=F64), lambda a: a.sum(1)),
+        "rows of 7": lambda n: of(v(*rows(n, 7), dtype=F64), lambda a: a.sum(1)),
+        "rows of 3": lambda n: of(v(*rows(n, 3), dtype=F64), lambda a: a.sum(1)),
+        "columns of 7": lambda n: of(v(*rows(n, 7), dtype=F64), lambda a: a.sum(0)),
+        "the middle axis": lambda n: of(v(-(-n // 4096), 64, 64, dtype=F64), lambda a: a.sum(1)),
+        "rows of a transposed square": lambda n: of(square_of(F64)(n).t(), lambda a: a.sum(1)),
     },
     "max": {
         "all": lambda n: of(v(n), torch.amax),
@@ -199,6 +252,17 @@ CASES = {
         "relu": lambda n: of(v(n), torch.relu),
         "maximum": lambda n: two(n, torch.maximum),
     },
+    "chain": {
+        "of products": lambda n: two(n, lambda a, b: (a * 2.0) * b + 1.0),
+        "clamp in it": lambda n: of(v(n), lambda a: (a * 2.0).clamp(1.4, 2.4) + 1.0),
+        "where in it": lambda n: chosen(n, lambda c, a, b: torch.where(c, a * 2.0, b) + 1.0),
+    },
+    "chain and back": {
+        "of products": lambda n: back(v(n), v(n), lambda x, w: (x * 2.0) * w + 1.0),
+        "clamp in it": lambda n: back(v(n), v(n), lambda x, w: (x * w).clamp(0.7, 1.2) + 1.0),
+        "where in it": lambda n: chosen_back(n, lambda c, x, w: torch.where(c, x * 2.0, w) + 1.0),
+        "where and clamp in it": lambda n: chosen_back(n, lambda c, x, w: torch.where(c, x.clamp(0.7, 1.2), w)),
+    },
     "fused": {
         "operators": lambda n: fused(v(n), v(n)),
         "two rows": lambda n: fused(v(n), v(n)),
@@ -216,6 +280,13 @@ CASES = {
         "a number": lambda n: square_back(v(n), v(1)),
         "channels of images": lambda n: square_back(images(n), v(32, 1, 1)),
     },
+    "beside its transpose": dict.fromkeys(("operators", "fused"), lambda n: fused(square(n), square(n).t())),
+    "beside its transpose, f64": dict.fromkeys(("operators", "fused"), lambda n: fused(square_of(F64)(n), square_of(F64)(n).t())),
+    "beside its transpose and back": dict.fromkeys(("operators", "fused"), lambda n: square_back(square(n), square(n).t())),
+    "every second": dict.fromkeys(("operators", "fused"), lambda n: fused(v(2 * n)[::2], v(n))),
+    "every second and back": dict.fromkeys(("operators", "fused"), lambda n: square_back(v(2 * n)[::2], v(n))),
+    "rows of 7 and back": dict.fromkeys(("operators", "fused"), lambda n: square_back(v(*rows(n, 7)), v(7))),
+    "two rows and back": dict.fromkeys(("operators", "fused"), lambda n: square_back(v(n), v(n))),
     "sine and back": {
         "operators": lambda n: back(v(n), v(n), lambda x, w: x.sin()),
         "fused": lambda n: back(v(n), v(n), lambda x, w: x.sin()),
@@ -241,6 +312,21 @@ CASES = {
         "deep: 4 rows with 4 columns": lambda n: product(v(4, max(n // 4, 1)), v(max(n // 4, 1), 4)),
         "a batch of small ones with vectors": lambda n: product(v(max(n // 64, 1), 8, 8), v(max(n // 64, 1), 8, 1)),
     },
+    "product of a matrix f64": {
+        "with a vector": lambda n: product(square_of(F64)(n), v(side(n), dtype=F64)),
+        "a vector with it": lambda n: product(v(side(n), dtype=F64), square_of(F64)(n)),
+        "transposed, with a vector": lambda n: product(square_of(F64)(n).t(), v(side(n), dtype=F64)),
+        "deep: 4 rows with 4 columns": lambda n: product(
+            v(4, max(n // 4, 1), dtype=F64), v(max(n // 4, 1), 4, dtype=F64)
+        ),
+    },
+    "deep thin product": {
+        "16 rows with 16 columns": lambda n: product(v(16, max(n // 16, 1)), v(max(n // 16, 1), 16)),
+        "8 rows with 8 columns": lambda n: product(v(8, max(n // 8, 1)), v(max(n // 8, 1), 8)),
+        "4 rows with 4 columns": lambda n: product(v(4, max(n // 4, 1)), v(max(n // 4, 1), 4)),
+        "4 rows with 4 rows transposed": lambda n: product(v(4, max(n // 4, 1)), v(4, max(n // 4, 1)).t()),
+        "3 rows with 5 columns": lambda n: product(v(3, max(n // 3, 1)), v(max(n // 3, 1), 5)),
+    },
     "product and back": {
         "two rows": lambda n: back(v(n), v(n)),
         "row of 1024": lambda n: back(v(*rows(n, 1024)), v(1024)),
@@ -248,9 +334,17 @@ CASES = {
         "row of 7": lambda n: back(v(*rows(n, 7)), v(7)),
         "column of rows of 7": lambda n: back(v(*rows(n, 7)), v(rows(n, 7)[0], 1)),
         "row of 3": lambda n: back(v(*rows(n, 3)), v(3)),
+        "column of rows of 3": lambda n: back(v(*rows(n, 3)), v(rows(n, 3)[0], 1)),
         "a number": lambda n: back(v(n), v(1)),
         "channels of images": lambda n: back(images(n), v(32, 1, 1)),
         "square beside its transpose": lambda n: back(square(n), square(n).t()),
+    },
+    "product and back f64": {
+        "two rows": lambda n: back(v(n, dtype=F64), v(n, dtype=F64)),
+        "column of rows of 1024": lambda n: back(v(*rows(n, 1024), dtype=F64), v(rows(n, 1024)[0], 1, dtype=F64)),
+        "row of 7": lambda n: back(v(*rows(n, 7), dtype=F64), v(7, dtype=F64)),
+        "row of 3": lambda n: back(v(*rows(n, 3), dtype=F64), v(3, dtype=F64)),
+        "square beside its transpose": lambda n: back(square_of(F64)(n), square_of(F64)(n).t()),
     },
     "softmax": {
         "rows of 1024": lambda n: of(v(*rows(n, 1024)), lambda a: a.softmax(1)),
@@ -280,6 +374,6 @@ def per_element(make, n):
 for family, cases in CASES.items():
     for name, make in cases.items():
         # Every case that goes back makes its own graph; nothing else should.
-        with torch.set_grad_enabled(family.endswith("and back")):
+        with torch.set_grad_enabled("and back" in family):
             times = [per_element(make, n) for n in sizes]
         print(json.dumps({"family": family, "name": name, "ns": times}), flush=True)

@@ -77,6 +77,11 @@ fn add_of(a: Tensor, b: Tensor) -> Result<(usize, Run)> {
     Ok((n, run(move || a.add(&b))))
 }
 
+fn multiply_of(a: Tensor, b: Tensor) -> Result<(usize, Run)> {
+    let n = a.mul(&b)?.numel();
+    Ok((n, run(move || a.mul(&b))))
+}
+
 fn unary_of(a: Tensor, f: fn(&Tensor) -> Tensor) -> Result<(usize, Run)> {
     Ok((a.numel(), run(move || Ok(f(&a)))))
 }
@@ -138,13 +143,25 @@ pub fn cases() -> Vec<Case> {
         family "add f64":
             "two rows" => |n| add_of(values_of(&[n], DType::F64), values_of(&[n], DType::F64));
             "bias of 7" => |n| add_of(values_of(&rows(n, 7), DType::F64), values_of(&[7], DType::F64));
+            "bias of 3" => |n| add_of(values_of(&rows(n, 3), DType::F64), values_of(&[3], DType::F64));
+            "column of rows of 7" => |n| add_of(values_of(&rows(n, 7), DType::F64), values_of(&[rows(n, 7)[0], 1], DType::F64));
+            "outer" => |n| { let s = side(n); add_of(values_of(&[s, 1], DType::F64), values_of(&[1, s], DType::F64)) };
             "square beside its transpose" => |n| { let s = side(n); add_of(values_of(&[s, s], DType::F64), values_of(&[s, s], DType::F64).t()) };
+            "every second" => |n| add_of(values_of(&[2 * n], DType::F64).slice(s![..;2])?, values_of(&[n], DType::F64));
             "f32 beside f64" => |n| add_of(values(&[n]), values_of(&[n], DType::F64));
 
         family "add i64":
             "two rows" => |n| add_of(values_of(&[n], DType::I64), values_of(&[n], DType::I64));
             "bias of 7" => |n| add_of(values_of(&rows(n, 7), DType::I64), values_of(&[7], DType::I64));
             "f64 beside i64" => |n| add_of(values_of(&[n], DType::I64), values_of(&[n], DType::F64));
+
+        family "outer product":
+            "two rows" => |n| multiply_of(values(&[n]), values(&[n]));
+            "of two vectors" => |n| { let s = side(n); multiply_of(values(&[s, 1]), values(&[1, s])) };
+            "of a column and a row of 1024" => |n| multiply_of(values(&[rows(n, 1024)[0], 1]), values(&[1, 1024]));
+            "of a column and a row of 7" => |n| multiply_of(values(&[rows(n, 7)[0], 1]), values(&[1, 7]));
+            "of a column and a row of 3" => |n| multiply_of(values(&[rows(n, 3)[0], 1]), values(&[1, 3]));
+            "f64" allowed 3.0 => |n| { let s = side(n); multiply_of(values_of(&[s, 1], DType::F64), values_of(&[1, s], DType::F64)) };
 
         family "exp":
             "a row" => |n| unary_of(values(&[n]), Tensor::exp);
@@ -174,6 +191,13 @@ pub fn cases() -> Vec<Case> {
             "in order, of 7" allowed 2.5 => |n| picked(n, 7, |i, _| i);
             "in order, of 1" allowed 6.0 => |n| picked(n, 1, |i, _| i);
 
+        family "rows picked and back":
+            "in order, of 64" => |n| picked_back(n, 64, |i, _| i);
+            "by chance, of 64" allowed 2.0 => |n| picked_back(n, 64, |i, m| i.wrapping_mul(2_654_435_761) % m);
+            "in order, of 7" allowed 2.5 => |n| picked_back(n, 7, |i, _| i);
+            "by chance, of 7" allowed 5.0 => |n| picked_back(n, 7, |i, m| i.wrapping_mul(2_654_435_761) % m);
+            "one row again and again, of 64" => |n| picked_back(n, 64, |_, _| 0);
+
         family "sum":
             "all" => |n| sum_of(values(&[n]), &[0]);
             "rows of 1024" => |n| sum_of(values(&rows(n, 1024)), &[1]);
@@ -190,6 +214,15 @@ pub fn cases() -> Vec<Case> {
             "rows of a transposed square" => |n| { let s = side(n); sum_of(values(&[s, s]).t(), &[1]) };
             "all of a transposed square" => |n| { let s = side(n); sum_of(values(&[s, s]).t(), &[0, 1]) };
             "a band of columns" => |n| sum_of(values(&[rows(n, 48)[0], 64]).narrow(1, 5, 48)?, &[0]);
+
+        family "sum f64":
+            "all" => |n| sum_of(values_of(&[n], DType::F64), &[0]);
+            "rows of 1024" => |n| sum_of(values_of(&rows(n, 1024), DType::F64), &[1]);
+            "rows of 7" => |n| sum_of(values_of(&rows(n, 7), DType::F64), &[1]);
+            "rows of 3" => |n| sum_of(values_of(&rows(n, 3), DType::F64), &[1]);
+            "columns of 7" => |n| sum_of(values_of(&rows(n, 7), DType::F64), &[0]);
+            "the middle axis" => |n| sum_of(values_of(&[n.div_ceil(64 * 64), 64, 64], DType::F64), &[1]);
+            "rows of a transposed square" => |n| { let s = side(n); sum_of(values_of(&[s, s], DType::F64).t(), &[1]) };
 
         family "max":
             "all" => |n| { let a = values(&[n]); Ok((n, run(move || a.amax(..)))) };
@@ -208,8 +241,19 @@ pub fn cases() -> Vec<Case> {
             "relu" => |n| unary_of(values(&[n]), Tensor::relu);
             "maximum" => |n| { let [a, b] = [0, 1].map(|_| values(&[n])); Ok((n, run(move || a.maximum(&b)))) };
 
+        family "chain":
+            "of products" => |n| { let [a, b] = [0, 1].map(|_| values(&[n])); Ok((n, run(move || Ok((&a * 2.0) * &b + 1.0)))) };
+            "clamp in it" => |n| { let a = values(&[n]); Ok((n, run(move || (&a * 2.0).clamp(1.4, 2.4)?.add(1.0)))) };
+            "where in it" => |n| { let [a, b] = [0, 1].map(|_| values(&[n])); let c = a.lt(1.0)?; Ok((n, run(move || c.where_cond(&a * 2.0, &b)?.add(1.0)))) };
+
+        family "chain and back":
+            "of products" => |n| back(values(&[n]), values(&[n]), |x, w| ((x * 2.0) * w + 1.0).sum(..));
+            "clamp in it" => |n| back(values(&[n]), values(&[n]), |x, w| ((x * w).clamp(0.7, 1.2)? + 1.0).sum(..));
+            "where in it" => |n| { let x = values(&[n]); let c = Var::from(x.lt(1.0)?); back(x, values(&[n]), move |x, w| (c.where_cond(x * 2.0, w)? + 1.0).sum(..)) };
+            "where and clamp in it" => |n| { let x = values(&[n]); let c = Var::from(x.lt(1.0)?); back(x, values(&[n]), move |x, w| c.where_cond(x.clamp(0.7, 1.2)?, w)?.sum(..)) };
+
         family "fused":
-            "operators" => |n| { let [a, b] = [0, 1].map(|_| values(&[n])); Ok((n, run(move || Ok((&a - &b) * (&a - &b) * 0.5)))) };
+            "operators" => |n| differences(values(&[n]), values(&[n]));
             "two rows" allowed 1.0 => |n| fused(values(&[n]), values(&[n]));
             "bias of 7" allowed 1.0 => |n| fused(values(&rows(n, 7)), values(&[7]));
             "column of rows of 3" allowed 1.0 => |n| fused(values(&rows(n, 3)), values(&[rows(n, 3)[0], 1]));
@@ -224,6 +268,34 @@ pub fn cases() -> Vec<Case> {
             "row of 7" allowed 1.0 => |n| fused_back(values(&rows(n, 7)), values(&[7]));
             "a number" allowed 1.0 => |n| fused_back(values(&[n]), values(&[1]));
             "channels of images" allowed 1.0 => |n| fused_back(values(&[n.div_ceil(32 * 49), 32, 7, 7]), values(&[32, 1, 1]));
+
+        family "beside its transpose":
+            "operators" => |n| { let s = side(n); differences(values(&[s, s]), values(&[s, s]).t()) };
+            "fused" allowed 1.0 => |n| { let s = side(n); fused(values(&[s, s]), values(&[s, s]).t()) };
+
+        family "beside its transpose, f64":
+            "operators" => |n| { let s = side(n); differences(values_of(&[s, s], DType::F64), values_of(&[s, s], DType::F64).t()) };
+            "fused" allowed 1.0 => |n| { let s = side(n); fused(values_of(&[s, s], DType::F64), values_of(&[s, s], DType::F64).t()) };
+
+        family "beside its transpose and back":
+            "operators" => |n| { let s = side(n); square_back(values(&[s, s]), values(&[s, s]).t()) };
+            "fused" allowed 1.0 => |n| { let s = side(n); fused_back(values(&[s, s]), values(&[s, s]).t()) };
+
+        family "every second":
+            "operators" => |n| differences(values(&[2 * n]).slice(s![..;2])?, values(&[n]));
+            "fused" allowed 1.0 => |n| fused(values(&[2 * n]).slice(s![..;2])?, values(&[n]));
+
+        family "every second and back":
+            "operators" => |n| square_back(values(&[2 * n]).slice(s![..;2])?, values(&[n]));
+            "fused" allowed 1.0 => |n| fused_back(values(&[2 * n]).slice(s![..;2])?, values(&[n]));
+
+        family "rows of 7 and back":
+            "operators" => |n| square_back(values(&rows(n, 7)), values(&[7]));
+            "fused" allowed 1.0 => |n| fused_back(values(&rows(n, 7)), values(&[7]));
+
+        family "two rows and back":
+            "operators" => |n| square_back(values(&[n]), values(&[n]));
+            "fused" allowed 1.0 => |n| fused_back(values(&[n]), values(&[n]));
 
         family "sine and back":
             "operators" => |n| back(values(&[n]), values(&[n]), |x, _| x.sin().sum(..));
@@ -250,6 +322,19 @@ pub fn cases() -> Vec<Case> {
             "deep: 4 rows with 4 columns" allowed 4.0 => |n| product_of(values(&[4, (n / 4).max(1)]), values(&[(n / 4).max(1), 4]));
             "a batch of small ones with vectors" => |n| { let b = (n / 64).max(1); product_of(values(&[b, 8, 8]), values(&[b, 8, 1])) };
 
+        family "product of a matrix f64":
+            "with a vector" => |n| { let s = side(n); product_of(values_of(&[s, s], DType::F64), values_of(&[s], DType::F64)) };
+            "a vector with it" => |n| { let s = side(n); product_of(values_of(&[s], DType::F64), values_of(&[s, s], DType::F64)) };
+            "transposed, with a vector" => |n| { let s = side(n); product_of(values_of(&[s, s], DType::F64).t(), values_of(&[s], DType::F64)) };
+            "deep: 4 rows with 4 columns" allowed 4.0 => |n| product_of(values_of(&[4, (n / 4).max(1)], DType::F64), values_of(&[(n / 4).max(1), 4], DType::F64));
+
+        family "deep thin product":
+            "16 rows with 16 columns" => |n| product_of(values(&[16, (n / 16).max(1)]), values(&[(n / 16).max(1), 16]));
+            "8 rows with 8 columns" => |n| product_of(values(&[8, (n / 8).max(1)]), values(&[(n / 8).max(1), 8]));
+            "4 rows with 4 columns" => |n| product_of(values(&[4, (n / 4).max(1)]), values(&[(n / 4).max(1), 4]));
+            "4 rows with 4 rows transposed" => |n| product_of(values(&[4, (n / 4).max(1)]), values(&[4, (n / 4).max(1)]).t());
+            "3 rows with 5 columns" => |n| product_of(values(&[3, (n / 3).max(1)]), values(&[(n / 3).max(1), 5]));
+
         family "product and back":
             "two rows" => |n| product_back(values(&[n]), values(&[n]));
             "row of 1024" => |n| product_back(values(&rows(n, 1024)), values(&[1024]));
@@ -257,9 +342,17 @@ pub fn cases() -> Vec<Case> {
             "row of 7" => |n| product_back(values(&rows(n, 7)), values(&[7]));
             "column of rows of 7" => |n| product_back(values(&rows(n, 7)), values(&[rows(n, 7)[0], 1]));
             "row of 3" => |n| product_back(values(&rows(n, 3)), values(&[3]));
+            "column of rows of 3" => |n| product_back(values(&rows(n, 3)), values(&[rows(n, 3)[0], 1]));
             "a number" => |n| product_back(values(&[n]), values(&[1]));
             "channels of images" => |n| product_back(values(&[n.div_ceil(32 * 49), 32, 7, 7]), values(&[32, 1, 1]));
             "square beside its transpose" => |n| { let s = side(n); product_back(values(&[s, s]), values(&[s, s]).t()) };
+
+        family "product and back f64":
+            "two rows" => |n| product_back(values_of(&[n], DType::F64), values_of(&[n], DType::F64));
+            "column of rows of 1024" => |n| product_back(values_of(&rows(n, 1024), DType::F64), values_of(&[rows(n, 1024)[0], 1], DType::F64));
+            "row of 7" => |n| product_back(values_of(&rows(n, 7), DType::F64), values_of(&[7], DType::F64));
+            "row of 3" => |n| product_back(values_of(&rows(n, 3), DType::F64), values_of(&[3], DType::F64));
+            "square beside its transpose" => |n| { let s = side(n); product_back(values_of(&[s, s], DType::F64), values_of(&[s, s], DType::F64).t()) };
 
         family "softmax":
             "rows of 1024" => |n| softmax_of(values(&rows(n, 1024)), 1);
@@ -274,6 +367,11 @@ fn softmax_of(a: Tensor, axis: isize) -> Result<(usize, Run)> {
     Ok((a.numel(), run(move || a.softmax(axis))))
 }
 
+fn differences(a: Tensor, b: Tensor) -> Result<(usize, Run)> {
+    Ok((a.numel(), run(move || Ok((&a - &b) * (&a - &b) * 0.5))))
+}
+
+/// The same in one pass.
 fn fused(a: Tensor, b: Tensor) -> Result<(usize, Run)> {
     let f = fuse!(|a, b| (a - b) * (a - b) * 0.5);
     let (n, [a, b]) = (a.numel(), [a, b].map(Var::from));
@@ -293,9 +391,21 @@ fn fused_back(x: Tensor, w: Tensor) -> Result<(usize, Run)> {
 
 fn picked(n: usize, width: usize, at: fn(usize, usize) -> usize) -> Result<(usize, Run)> {
     let [count, width] = rows(n, width);
-    let (a, places) = (values(&[count, width]), (0..count).map(|i| at(i, count) as i64).collect::<Vec<_>>());
-    let places = Tensor::from_vec(places, [count])?;
+    let (a, places) = (values(&[count, width]), places(count, at)?);
     Ok((a.numel(), run(move || a.index_select(0, &places))))
+}
+
+/// Rows picked, times others, and back: the gradient that reaches them differs from element to element.
+fn picked_back(n: usize, width: usize, at: fn(usize, usize) -> usize) -> Result<(usize, Run)> {
+    let [count, width] = rows(n, width);
+    let places = places(count, at)?;
+    let [a, b] = [0, 1].map(|_| values(&[count, width]));
+    back(a, b, move |a, b| a.index_select(0, &places)?.mul(b)?.sum(..))
+}
+
+/// Which row stands in each place.
+fn places(count: usize, at: fn(usize, usize) -> usize) -> Result<Tensor> {
+    Tensor::from_vec((0..count).map(|i| at(i, count) as i64).collect::<Vec<_>>(), [count])
 }
 
 /// A case that has been measured, at every size.
@@ -373,7 +483,7 @@ mod tests {
         let mut seen = std::collections::HashSet::new();
         for case in cases() {
             assert!(seen.insert((case.family, case.name)), "{}: {}", case.family, case.name);
-            assert!(script.contains(&format!("\"{}\": {{", case.family)), "{}", case.family);
+            assert!(script.contains(&format!("\"{}\": ", case.family)), "{}", case.family);
         }
     }
 

@@ -1,6 +1,6 @@
 //! Measures what an element costs in every case of the sweep, at every size, and marks what costs too much.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -30,7 +30,7 @@ struct Arguments {
 }
 
 fn arguments(mut words: impl Iterator<Item = String>) -> Option<Arguments> {
-    let sizes = (0..=7).map(|power| 10usize.pow(power)).collect();
+    let sizes = (0..=8).map(|power| 10usize.pow(power)).collect();
     let budget = Duration::from_millis(20);
     let mut arguments = Arguments { only: String::new(), sizes, budget, threads: 1, python: None, svg: None };
     while let Some(word) = words.next() {
@@ -92,14 +92,18 @@ fn sweep(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
         "ns per element, over the friendly case (! is too much), and over PyTorch; {} threads",
         arguments.threads
     );
-    print!("{:<20} {:<34}", "family", "case");
+    print!("{:<30} {:<36}", "family", "case");
     arguments.sizes.iter().for_each(|n| print!(" {:>21}", format!("{n:e}")));
     println!();
     let (mut family, mut friendly, mut all) = ("", Vec::new(), Vec::new());
+    let is_wanted =
+        |case: &Case| case.family.contains(&arguments.only) || case.name.contains(&arguments.only);
+    // The friendly case of a family is measured with whatever is wanted of it.
+    let families: HashSet<_> =
+        cases().iter().filter(|case| is_wanted(case)).map(|case| case.family).collect();
     for case in cases() {
         let is_first = family != case.family;
-        let is_wanted = case.family.contains(&arguments.only) || case.name.contains(&arguments.only);
-        if !is_first && !is_wanted {
+        if !families.contains(case.family) || !is_first && !is_wanted(&case) {
             continue;
         }
         let mut times = Vec::new();
@@ -127,7 +131,7 @@ fn sweep(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
 }
 
 fn print_line(measured: &Measured, times: &[f64]) {
-    print!("{:<20} {:<34}", measured.case.family, measured.case.name);
+    print!("{:<30} {:<36}", measured.case.family, measured.case.name);
     for (i, (time, ratio)) in times.iter().zip(&measured.over_friendly).enumerate() {
         let mark = if *ratio > measured.case.allowed { '!' } else { ' ' };
         let beside = measured.over_peer.as_ref().map_or(String::new(), |peer| format!("{:.2}", peer[i]));
