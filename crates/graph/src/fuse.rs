@@ -312,11 +312,12 @@ fn is_worth_saving(bytes: usize) -> bool {
     bytes >= LEAST && kernel::stays_in_cache(bytes)
 }
 
-/// Whether a result is worth being stored beside the value (of fewer bytes `tanh(x) * w`, its sum and back take 1.1 of the time that operators
-/// take), and lies as the operand does that tells the order of sums, so that these have the bits of others.
+/// Whether a result is worth being stored beside the value, and lies as the operand does that tells the order of sums, so that these have
+/// the bits of others.
 fn is_stored_in_order(n: usize, bytes: usize, operands: &[&Tensor]) -> bool {
-    const LEAST: usize = 1 << 12;
-    bytes >= LEAST && operands.iter().find(|t| t.numel() == n).is_some_and(|t| t.is_contiguous())
+    const LEAST: usize = 1 << 11;
+    bytes >= LEAST
+        && operands.iter().find(|t| t.numel() == n).and_then(|t| kernel::lies_in_order(t)) == Some(true)
 }
 
 /// Elements of the common shape, if there is one.

@@ -8,6 +8,7 @@ use smallvec::{SmallVec, smallvec};
 
 use super::Reduction;
 use super::derived::{Derived, record};
+use super::names::Names;
 use crate::error::Result;
 use crate::lead::Lead;
 use crate::node::{Arrival, Context, Describe, Flow, Mood, Node, Take, Var, Way, Work};
@@ -74,14 +75,32 @@ fn describe(
     let mut reads: SmallVec<[&Tensor; 8]> = smallvec![g];
     (0..used.len()).for_each(|k| reads.push(saved(k).unwrap_or(other)));
     let result = |nr: usize| ctx.values.get(result_slot(nr));
-    let kernel = match (0..formula.calls()).any(|nr| result(nr).is_some()) {
-        true => {
-            (0..formula.calls()).for_each(|nr| reads.push(result(nr).unwrap_or(other)));
-            formula.knowing(&inputs)
-        }
-        false => formula.kernel(&inputs),
-    };
+    let knows = (0..formula.calls()).any(|nr| result(nr).is_some());
+    if knows {
+        (0..formula.calls()).for_each(|nr| reads.push(result(nr).unwrap_or(other)));
+    }
+    put_aside_unread(&mut reads[..=used.len()], || {
+        let slopes = if knows { &formula.names_knowing().1 } else { &used };
+        inputs.iter().filter_map(|&k| slopes[k]).fold(Names::NONE, Names::and_of)
+    });
+    let kernel = if knows { formula.knowing(&inputs) } else { formula.kernel(&inputs) };
     take(Flow { to: inputs, work: Work::Kernel(&*kernel, &reads) })
+}
+
+/// Puts what lies well in the place of operands that lie otherwise and that no gradient reads, so that they are not laid out, as the
+/// strided operand of `tanh(x)`, whose result is known. The order of sums stays that of the shape.
+fn put_aside_unread(reads: &mut [&Tensor], names: impl FnOnce() -> Names) {
+    let full = reads[0].shape();
+    let lies_well = |t: &&Tensor| t.shape() == full && t.is_contiguous();
+    let Some(good) = reads.iter().copied().find(lies_well).filter(|_| !reads[1..].iter().all(lies_well))
+    else {
+        return;
+    };
+    let in_order = reads.iter().filter(|t| t.shape() == full).find_map(|t| kernel::lies_in_order(t));
+    if in_order == Some(true) {
+        let names = names();
+        (1..reads.len()).filter(|&place| !names.has(place)).for_each(|place| reads[place] = good);
+    }
 }
 
 /// Where what function `nr` of the formula gives is saved, behind the output. See Note [Saved results].

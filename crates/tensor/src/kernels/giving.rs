@@ -238,21 +238,47 @@ mod tests {
         }
     }
 
+    /// Functions of functions, of constants, and beside one another: nine calls, of which the first so many have loops of their own.
+    #[derive(Clone, Copy)]
+    struct Several<const CALLS: usize>;
+    impl<const CALLS: usize> Formula<2> for Several<CALLS> {
+        const CALLS: usize = CALLS;
+        const NEAR: bool = true;
+        #[inline(always)]
+        fn eval<R: Real>(&self, [x, w]: [R; 2]) -> R
+        where
+            f64: FloatOps<R>,
+        {
+            let t = (x.sigmoid() * w * R::lit(2.0).exp()).sin();
+            let chosen = R::select(t.lt(R::lit(0.0)), t.exp(), w.tanh());
+            (chosen * t.gelu()).tanh()
+                + x.square().pow(chosen) * (t * 3e6).cos()
+                + w.abs().pow_number(1.5)
+                + chosen.normal_cdf()
+        }
+    }
+
+    fn run<T: Float>(kernel: &dyn BlockKernel, inputs: &[&[T]], outputs: usize) -> Vec<Vec<T>> {
+        let blocks: Vec<Block<'_>> = inputs.iter().map(|x| T::block(x)).collect();
+        let mut outputs = vec![vec![T::of(-9.0); inputs[0].len()]; outputs];
+        let mut out: Vec<BlockMut<'_>> = outputs.iter_mut().map(|o| T::block_mut(o)).collect();
+        kernel.run(&blocks, &mut out);
+        outputs
+    }
+
+    fn numbers<T: Float>(n: usize) -> [Vec<T>; 3] {
+        [7, 11, 13].map(|step| (0..n).map(|i| T::of(((i * step) % 1001) as f64 / 40.0 - 12.5)).collect())
+    }
+
+    fn bits<T: Float>(outputs: &[Vec<T>]) -> Vec<Vec<String>> {
+        outputs.iter().map(|out| out.iter().map(|v| format!("{v:?}")).collect()).collect()
+    }
+
     fn check<T: Float, F: Formula<2>>(formula: F, function: fn(f64, f64) -> f64, n: usize) {
-        let numbers = |step: usize| -> Vec<T> {
-            (0..n).map(|i| T::of(((i * step) % 1001) as f64 / 40.0 - 12.5)).collect()
-        };
-        let [g, x, w] = [7, 11, 13].map(numbers);
+        let [g, x, w] = &numbers::<T>(n);
         let number = |v: &T| format!("{v:?}").parse::<f64>().unwrap();
-        let run = |kernel: &dyn BlockKernel, inputs: &[&[T]], outputs: usize| {
-            let blocks: Vec<Block<'_>> = inputs.iter().map(|x| T::block(x)).collect();
-            let mut outputs = vec![vec![T::of(-9.0); n]; outputs];
-            let mut out: Vec<BlockMut<'_>> = outputs.iter_mut().map(|o| T::block_mut(o)).collect();
-            kernel.run(&blocks, &mut out);
-            outputs
-        };
-        let both = run(&GivingKernel(formula), &[&x, &w], 2);
-        assert!(both[0] == run(&FloatKernel(formula), &[&x, &w], 1)[0], "{n}");
+        let both = run(&GivingKernel(formula), &[x, w], 2);
+        assert!(both[0] == run(&FloatKernel(formula), &[x, w], 1)[0], "{n}");
         for (i, t) in both[1].iter().enumerate() {
             let expected = function(number(&x[i]), number(&w[i]));
             assert!(
@@ -260,8 +286,8 @@ mod tests {
                 "{t:?} for {expected} at {i} of {n}"
             );
         }
-        let anew = run(&GradientKernel::new(formula, &[0, 1]), &[&g, &x, &w], 2);
-        let known = run(&GradientKernel::knowing(formula, &[0, 1]), &[&g, &x, &w, &both[1]], 2);
+        let anew = run(&GradientKernel::new(formula, &[0, 1]), &[g, x, w], 2);
+        let known = run(&GradientKernel::knowing(formula, &[0, 1]), &[g, x, w, &both[1]], 2);
         assert!(known == anew, "{n}");
     }
 
@@ -273,5 +299,58 @@ mod tests {
             check::<f64, _>(Inner, |x, w| (x * w).tanh(), n);
             check::<f64, _>(Turned, |x, _| (x * 1e5).tan(), n);
         }
+    }
+
+    fn check_loops<T: Float, const CALLS: usize>(n: usize) {
+        let [g, x, w] = &numbers::<T>(n);
+        let (whole, formula) = (Several::<0>, Several::<CALLS>);
+        let value = bits(&run(&FloatKernel(whole), &[x, w], 1));
+        assert!(bits(&run(&FloatKernel(formula), &[x, w], 1)) == value, "{CALLS} calls, {n}");
+        let given = run(&GivingKernel(formula), &[x, w], 1 + CALLS);
+        assert!(bits(&given[..1]) == value, "{CALLS} calls, {n}");
+        for wanted in [&[0][..], &[1], &[0, 1], &[1, 0]] {
+            let expected = bits(&run(&GradientKernel::new(whole, wanted), &[g, x, w], wanted.len()));
+            let anew = run(&GradientKernel::new(formula, wanted), &[g, x, w], wanted.len());
+            assert!(bits(&anew) == expected, "{CALLS} calls, {wanted:?} of {n}");
+            let mut inputs: Vec<&[T]> = vec![g, x, w];
+            inputs.extend(given[1..].iter().map(|t| &t[..]));
+            let knowing = run(&GradientKernel::knowing(formula, wanted), &inputs, wanted.len());
+            assert!(bits(&knowing) == expected, "{CALLS} calls known, {wanted:?} of {n}");
+        }
+    }
+
+    /// However many functions have a loop of their own, values and gradients have the bits of one loop for all.
+    #[test]
+    fn loops_of_functions_have_the_bits_of_one_loop() {
+        for n in [0, 1, 7, 512, 1500] {
+            check_loops::<f32, 1>(n);
+            check_loops::<f32, 4>(n);
+            check_loops::<f64, 2>(n);
+            check_loops::<f64, MOST_CALLS>(n);
+        }
+    }
+
+    /// A function that is never called gives nothing that anybody reads.
+    #[test]
+    fn a_formula_may_call_fewer_functions_than_it_seems_to() {
+        #[derive(Clone, Copy)]
+        struct Fewer;
+        impl Formula<1> for Fewer {
+            const CALLS: usize = 3;
+            #[inline(always)]
+            fn eval<R: Real>(&self, [x]: [R; 1]) -> R
+            where
+                f64: FloatOps<R>,
+            {
+                x.exp() * R::lit(1.0).exp()
+            }
+        }
+        let x = [0.5f64, 1.0];
+        let given = run(&GivingKernel(Fewer), &[&x], 4);
+        assert!(given[1] == [0.5f64.exp(), 1f64.exp()] && given[2..] == [vec![0.0; 2], vec![0.0; 2]]);
+        let e = [(0.5f64.exp() * 1f64.exp()), (1f64.exp() * 1f64.exp())];
+        assert!(given[0].iter().zip(e).all(|(a, b)| (a - b).abs() < 1e-14));
+        let slopes = run(&GradientKernel::new(Fewer, &[0]), &[&[1.0, 1.0], &x], 1);
+        assert!(slopes[0] == given[0]);
     }
 }

@@ -188,6 +188,13 @@ pub fn update<F: Update<M, N>, const M: usize, const N: usize>(
     Ok(())
 }
 
+/// Whether the elements of a tensor lie in the order of its shape, close together or not: a sum that it leads adds them in that order.
+/// `None` if they are not all in places of their own.
+#[doc(hidden)]
+pub fn lies_in_order(t: &Tensor) -> Option<bool> {
+    task::is_in_order(t.dims().iter().copied().zip(t.strides().iter().copied()))
+}
+
 /// Refuses what a kernel that knows its arity cannot be given.
 pub(crate) fn expect_arity(
     op: &'static str,

@@ -21,7 +21,9 @@ mod whole;
 
 use smallvec::SmallVec;
 
-pub(crate) use iter::{Blocks, FirstSums, LANES, ROWS, RUN, Reduce, Reducer, STRIP, Sum, WideMut};
+pub(crate) use iter::{
+    Blocks, FirstSums, LANES, ROWS, RUN, Reduce, Reducer, STRIP, Sum, WideMut, is_in_order,
+};
 pub(crate) use product::{Spec, batch_of, expect_one_dtype};
 use short::ReadAlike;
 pub use short::{added, computed, folded};

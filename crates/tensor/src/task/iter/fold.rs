@@ -3,7 +3,7 @@
 use smallvec::{SmallVec, smallvec};
 
 use super::fold_table::{Elements, FoldTable};
-use super::order::FoldOrder;
+use super::order::{FoldOrder, is_in_order};
 use super::plan::broadcast_stride;
 use super::sink::{Goal, fold_each};
 use super::stream::worth_streaming;
@@ -128,10 +128,9 @@ fn need_no_streaming(operands: &[Operand<'_>], n: usize, outputs: usize) -> bool
 
 /// Whether operands lie in the order in which their results are computed and folded: the first one that moves along all axes does.
 fn lie_in_order(operands: &[Operand<'_>], shape: &[usize]) -> bool {
-    let moves = |o: &&Operand<'_>| {
-        (0..shape.len()).all(|i| shape[i] == 1 || broadcast_stride(o, i, shape.len()) != 0)
-    };
-    operands.iter().find(moves).is_some_and(|o| o.is_direct(shape))
+    let axes =
+        |o| shape.iter().enumerate().map(move |(i, &size)| (size, broadcast_stride(o, i, shape.len())));
+    operands.iter().find_map(|o| is_in_order(axes(o))).unwrap_or(false)
 }
 
 /// Blocks of several outputs.
@@ -176,8 +175,9 @@ fn compute(
     kernel.run(&blocks, outs);
 }
 
-/// Elements of a table that is computed in one go and folded while it is in the first-level cache, what broadcasts laid out.
-const SMALL_COMPUTED: usize = 4096;
+/// Elements of a table that is computed in one go and folded while it is in a near cache, what broadcasts laid out: 10,000 of rows of 100,
+/// their sum and back to both take 0.75 of the time of a plan, 20,000 take 1.1 of it.
+const SMALL_COMPUTED: usize = 12 << 10;
 
 /// Elements that are computed in one go, without a plan, and folded while they are in the second-level cache: where nothing is laid out
 /// for that, all that one thread computes.

@@ -40,7 +40,7 @@ mod wide;
 pub(crate) use block::{BLOCK, Blocks};
 pub(crate) use fold::Reduce;
 pub(super) use fold::{Fold, few, fold};
-pub(crate) use order::{FirstSums, LANES, ROWS, RUN, STRIP};
+pub(crate) use order::{FirstSums, LANES, ROWS, RUN, STRIP, is_in_order};
 pub(super) use over::{Addition, OverItself};
 pub(crate) use reducer::{Reducer, Sum};
 pub(super) use sink::{Goal, fold_each};

@@ -149,6 +149,19 @@ fn arrange(lead: &[isize], kept: &dyn Fn(usize) -> bool) -> SmallVec<[usize; 4]>
     order
 }
 
+/// Whether the axes of a lead, with these sizes and strides, are in the order of the shape. `None` if it does not move along all axes.
+pub(crate) fn is_in_order(axes: impl Iterator<Item = (usize, isize)>) -> Option<bool> {
+    let (mut reach, mut falls) = (usize::MAX, true);
+    for (_, stride) in axes.filter(|axis| axis.0 != 1) {
+        let stride = stride.unsigned_abs();
+        if stride == 0 {
+            return None;
+        }
+        (reach, falls) = (stride, falls && stride <= reach);
+    }
+    Some(falls)
+}
+
 /// Where the innermost group of axes starts that are all kept or all reduced.
 fn innermost(axes: &[usize], kept: &dyn Fn(usize) -> bool) -> usize {
     let Some(&last) = axes.last() else { return 0 };
