@@ -16,8 +16,11 @@ enum List<T> {
     Heap(Vec<T>),
 }
 
-/// Entries, and behind them how many there are, in a word in which the compiler also notes that there is a vector instead. So a
-/// list is copied in the same pieces as it is written in: another copy waits for what was just written.
+/// Entries, and behind them how many there are, in a word in which the compiler also notes that there is a vector instead.
+///
+/// Note [Whole words]
+/// What an operation on one number moves from hand to hand is made of whole words: it is then copied in the same pieces as it is
+/// written in. A processor that reads eight bytes of which it has just written one or four waits until these are in the cache.
 #[derive(Clone, Copy)]
 #[repr(C)]
 struct Inline<T> {

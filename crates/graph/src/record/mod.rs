@@ -191,7 +191,7 @@ fn save(saved: &mut SavedValues, slot: RuleSlot, inputs: &[&Var], values: &[Tens
 /// The results as variables, those that have a gradient with their history.
 fn variables(values: SmallVec<[Tensor; 1]>, node: Option<&Arc<Node>>) -> SmallVec<[Var; 1]> {
     let var = |(nr, value): (usize, Tensor)| match node {
-        Some(node) if value.dtype().is_float() => Var::tracked(value, node.clone(), nr as u32),
+        Some(node) if value.dtype().is_float() => Var::tracked(value, node.clone(), nr),
         _ => Var::constant(value),
     };
     values.into_iter().enumerate().map(var).collect()
