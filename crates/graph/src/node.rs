@@ -307,9 +307,11 @@ impl Node {
         saved: impl Into<Saved>,
         location: &'static Location<'static>,
     ) -> Arc<Node> {
+        // First: a locked instruction waits for what was written before, which all that follows reads.
+        let sequence = CREATED.fetch_add(1, Ordering::Relaxed);
         let saved = saved.into();
         Arc::new(Node {
-            sequence: CREATED.fetch_add(1, Ordering::Relaxed),
+            sequence,
             kind,
             next_edges,
             metadata,

@@ -122,15 +122,15 @@ impl<T: Copy> Clone for Dims<T> {
     fn clone(&self) -> Dims<T> {
         match &self.0 {
             List::Inline(inline) => Dims(List::Inline(*inline)),
-            List::Heap(values) => copied(values),
+            List::Heap(values) => Dims(List::Heap(copied(values))),
         }
     }
 }
 
-/// Apart, so that what clones a shape is no longer than a copy.
+/// Apart, so that what clones a shape is no longer than a copy. A vector: a list would be written to memory for it on either way.
 #[cold]
-fn copied<T: Copy>(values: &[T]) -> Dims<T> {
-    Dims(List::Heap(values.to_vec()))
+fn copied<T: Copy>(values: &[T]) -> Vec<T> {
+    values.to_vec()
 }
 
 impl<T: Copy + Default> Default for Dims<T> {

@@ -26,10 +26,18 @@ use crate::task::{self, Does, Read, Space, Task, To};
 /// assert_eq!(c, tensor![[2.0, 4.0], [3.0, 5.0]]);
 /// # Ok::<(), foldback_tensor::Error>(())
 /// ```
-#[derive(Clone)]
 pub struct Tensor {
     pub(crate) storage: Handle,
     pub(crate) layout: Layout,
+}
+
+impl Clone for Tensor {
+    /// What may fail comes first, so that nothing is put down on the way for the case that it does.
+    #[inline]
+    fn clone(&self) -> Tensor {
+        let layout = self.layout.clone();
+        Tensor { storage: self.storage.clone(), layout }
+    }
 }
 
 /// How the elements of a tensor are found in its buffer.
