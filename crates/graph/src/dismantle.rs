@@ -28,7 +28,7 @@ thread_local! {
     /// Note [Drop order]
     /// Dropping a node would drop its edges' nodes inside it, and so on, one stack frame per node. Instead every drop
     /// puts what it owns on this list, and the outermost one works the list off. A node that owns nothing but edges needs
-    /// none of that for nodes like itself: it empties them first, in a loop, and only gives the list the others.
+    /// none of that for nodes like itself: it empties them first, in a loop, and only gives the list what others own.
     ///
     /// The list is empty and owns no memory when nobody works on it. So it needs no destructor, and is there until the
     /// very end of the thread: for the graphs, too, that other thread-locals own.
@@ -36,31 +36,37 @@ thread_local! {
     static DRAINING: Cell<bool> = const { Cell::new(false) };
 }
 
+/// The number of a node that has handed over what it owns, and has been counted.
+const EMPTIED: u64 = u64::MAX;
+
 impl Drop for Node {
     fn drop(&mut self) {
-        DROPPED.fetch_add(1, Ordering::Relaxed);
+        if self.sequence == EMPTIED {
+            return;
+        }
         if self.owns_more() {
-            // What somebody else holds too is only counted down.
-            self.next_edges.retain(|e| e.as_ref().is_some_and(|e| Arc::strong_count(&e.node) == 1));
-            REST.with_borrow_mut(|list| self.give_up(list));
+            DROPPED.fetch_add(1, Ordering::Relaxed);
+            self.give_up();
             return drain();
         }
         // Nodes that own nothing but edges run nobody's code when they are dropped: each hands its nodes over first.
-        let mut own = self.own_nodes();
-        let Some(first) = own.next() else { return };
         let mut next: SmallVec<[Arc<Node>; 4]> = SmallVec::new();
-        let mut others = false;
-        next.push(first);
-        own.for_each(|node| next.push(node));
-        while let Some(mut node) = next.pop() {
-            match Arc::get_mut(&mut node).take_if(|own| !own.owns_more()) {
-                Some(own) => own.own_nodes().for_each(|node| next.push(node)),
-                None => {
-                    REST.with_borrow_mut(|list| list.push(Rest::Node(node)));
-                    others = true;
-                }
+        let (mut dropped, mut others) = (1, false);
+        self.own_nodes().for_each(|node| next.push(node));
+        while let Some(node) = next.pop() {
+            // None if somebody else has got hold of it meanwhile, who will drop it.
+            let Some(mut own) = Arc::into_inner(node) else { continue };
+            if own.owns_more() {
+                own.give_up();
+                others = true;
+            } else {
+                own.own_nodes().for_each(|node| next.push(node));
             }
+            own.sequence = EMPTIED;
+            dropped += 1;
         }
+        // Once for all: a locked instruction takes as long as dropping a node otherwise does.
+        DROPPED.fetch_add(dropped, Ordering::Relaxed);
         if others {
             drain();
         }
@@ -84,8 +90,14 @@ impl Node {
             }
     }
 
-    /// Moves whatever may own nodes to the list. Nothing is dropped here that is not the node's own.
-    fn give_up(&mut self, list: &mut Rests) {
+    /// Moves whatever may own nodes to the list. What somebody else holds, too, is only counted down.
+    fn give_up(&mut self) {
+        self.next_edges.retain(|e| e.as_ref().is_some_and(|e| Arc::strong_count(&e.node) == 1));
+        REST.with_borrow_mut(|list| self.move_to(list));
+    }
+
+    /// Nothing is dropped here that is not the node's own.
+    fn move_to(&mut self, list: &mut Rests) {
         for edge in &mut self.next_edges {
             if let Some(edge) = edge.take() {
                 list.push(Rest::Node(edge.node));

@@ -56,14 +56,15 @@ pub(crate) enum VarKind {
 #[derive(Clone)]
 pub(crate) struct Edge {
     pub(crate) node: Arc<Node>,
-    pub(crate) nr: u32,
+    /// a whole word, see Note [Whole words] in `tensor/src/dims.rs`
+    pub(crate) nr: usize,
 }
 
 impl Edge {
     /// What the gradient that leaves by it must look like.
     #[inline]
     pub(crate) fn metadata(&self) -> &InputMetadata {
-        &self.node.metadata[self.nr as usize]
+        &self.node.metadata[self.nr]
     }
 }
 
@@ -306,9 +307,11 @@ impl Node {
         saved: impl Into<Saved>,
         location: &'static Location<'static>,
     ) -> Arc<Node> {
+        // First: a locked instruction waits for what was written before, which all that follows reads.
+        let sequence = CREATED.fetch_add(1, Ordering::Relaxed);
         let saved = saved.into();
         Arc::new(Node {
-            sequence: CREATED.fetch_add(1, Ordering::Relaxed),
+            sequence,
             kind,
             next_edges,
             metadata,

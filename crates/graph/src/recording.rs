@@ -73,7 +73,7 @@ pub fn recorded<R>(f: impl FnOnce() -> R) -> (R, Vec<Recorded>) {
     let made_by = |edge: &Edge| numbers.get(&edge.node.sequence).copied();
     let value = |edge: &Edge| match edge.node.as_leaf() {
         Some(leaf) => Some(leaf.value.read()),
-        None => Some(kept[made_by(edge)?].1[edge.nr as usize].clone()),
+        None => Some(kept[made_by(edge)?].1[edge.nr].clone()),
     };
     let untracked = |node: &Node| {
         let is_untracked = |place: usize| node.next_edges.get(place).is_some_and(Option::is_none);

@@ -41,6 +41,14 @@ impl Unpacked {
     }
 }
 
+impl Default for Saved {
+    /// Nothing yet.
+    #[inline]
+    fn default() -> Saved {
+        Saved::Kept(SavedValues::new())
+    }
+}
+
 impl From<SavedValues> for Saved {
     #[inline]
     fn from(values: SavedValues) -> Saved {

@@ -156,9 +156,7 @@ impl Context<'_> {
         let value = self.values.get(slot)?.clone();
         let edge = match slot {
             RuleSlot::Input(n) => self.node.next_edges[n].clone(),
-            RuleSlot::Output(k) if value.dtype().is_float() => {
-                Some(Edge { node: self.node.clone(), nr: k as u32 })
-            }
+            RuleSlot::Output(k) if value.dtype().is_float() => Some(Edge { node: self.node.clone(), nr: k }),
             _ => None,
         };
         Some(match edge {

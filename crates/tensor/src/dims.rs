@@ -16,8 +16,11 @@ enum List<T> {
     Heap(Vec<T>),
 }
 
-/// Entries, and behind them how many there are, in a word in which the compiler also notes that there is a vector instead. So a
-/// list is copied in the same pieces as it is written in: another copy waits for what was just written.
+/// Entries, and behind them how many there are, in a word in which the compiler also notes that there is a vector instead.
+///
+/// Note [Whole words]
+/// What an operation on one number moves from hand to hand is made of whole words: it is then copied in the same pieces as it is
+/// written in. A processor that reads eight bytes of which it has just written one or four waits until these are in the cache.
 #[derive(Clone, Copy)]
 #[repr(C)]
 struct Inline<T> {
@@ -119,15 +122,15 @@ impl<T: Copy> Clone for Dims<T> {
     fn clone(&self) -> Dims<T> {
         match &self.0 {
             List::Inline(inline) => Dims(List::Inline(*inline)),
-            List::Heap(values) => copied(values),
+            List::Heap(values) => Dims(List::Heap(copied(values))),
         }
     }
 }
 
-/// Apart, so that what clones a shape is no longer than a copy.
+/// Apart, so that what clones a shape is no longer than a copy. A vector: a list would be written to memory for it on either way.
 #[cold]
-fn copied<T: Copy>(values: &[T]) -> Dims<T> {
-    Dims(List::Heap(values.to_vec()))
+fn copied<T: Copy>(values: &[T]) -> Vec<T> {
+    values.to_vec()
 }
 
 impl<T: Copy + Default> Default for Dims<T> {

@@ -13,23 +13,24 @@ use crate::task::Read;
 use crate::tensor::Tensor;
 
 /// Two bits for each axis, counted from the last one, as shapes are aligned: [`KEPT`] and [`WRITTEN`]. Set for axes of size 1 only.
+/// A whole word, see Note [Whole words].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Meant(u32);
+pub(crate) struct Meant(u64);
 
 /// By a reduction that keeps its axes.
-const KEPT: u32 = 0b01;
+const KEPT: u64 = 0b01;
 /// By `unsqueeze`, or by a 1 in a shape.
-const WRITTEN: u32 = 0b10;
-const EITHER: u32 = KEPT | WRITTEN;
+const WRITTEN: u64 = 0b10;
+const EITHER: u64 = KEPT | WRITTEN;
 
 /// Axes that have their bits; all others count as written.
-const AXES: usize = u32::BITS as usize / 2;
+const AXES: usize = 16;
 
 impl Meant {
     pub(crate) const NONE: Meant = Meant(0);
 
     /// The axes of a tensor of this rank, counted from the front, with these bits.
-    fn by_axis(rank: usize, bits: impl Fn(usize) -> u32) -> Meant {
+    fn by_axis(rank: usize, bits: impl Fn(usize) -> u64) -> Meant {
         let placed = |back: usize| bits(rank - 1 - back) << (2 * back);
         Meant((0..rank.min(AXES)).map(placed).fold(0, BitOr::bitor))
     }
@@ -45,7 +46,7 @@ impl Meant {
     }
 
     /// The bits of the axis with so many axes behind it.
-    fn bits(self, back: usize) -> u32 {
+    fn bits(self, back: usize) -> u64 {
         if back < AXES { self.0 >> (2 * back) & EITHER } else { WRITTEN }
     }
 
@@ -118,8 +119,9 @@ impl Meant {
         if back >= AXES {
             return self;
         }
-        let behind = (1u32 << (2 * back)) - 1;
-        Meant((self.0 & behind) | (WRITTEN << (2 * back)) | ((self.0 & !behind) << 2))
+        let behind = (1u64 << (2 * back)) - 1;
+        let with = (self.0 & behind) | (WRITTEN << (2 * back)) | ((self.0 & !behind) << 2);
+        Meant(with & ((1 << (2 * AXES)) - 1))
     }
 
     /// Those of a tensor without the axis that has so many axes behind it.
@@ -127,7 +129,7 @@ impl Meant {
         if back >= AXES {
             return self;
         }
-        let behind = (1u32 << (2 * back)) - 1;
+        let behind = (1u64 << (2 * back)) - 1;
         Meant((self.0 & behind) | ((self.0 >> 2) & !behind))
     }
 
@@ -147,8 +149,8 @@ impl Meant {
 
     /// Those of a product whose operands have these: the rows of the left one, the columns of the right one, the batches of both.
     pub(crate) fn of_product(a: Meant, b: Meant, shape: &Shape) -> Meant {
-        const COLUMNS: u32 = EITHER;
-        const ROWS: u32 = EITHER << 2;
+        const COLUMNS: u64 = EITHER;
+        const ROWS: u64 = EITHER << 2;
         Meant((a.0 & !COLUMNS) | (b.0 & !ROWS)).within(shape)
     }
 }

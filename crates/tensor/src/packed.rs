@@ -29,7 +29,9 @@ impl Packed {
     pub fn new(t: &Tensor, like: &Shape) -> Packed {
         let Tensor { storage, layout } = t;
         let same = layout.own_strides().is_none() && layout.meant.is_none() && layout.shape == *like;
-        Packed { storage: storage.clone(), layout: if same { None } else { apart(layout) } }
+        let layout = if same { None } else { apart(layout) };
+        // Last, so that it is put together where it stays.
+        Packed { storage: storage.clone(), layout }
     }
 
     /// The shape, where `like` is the one that it was packed with.

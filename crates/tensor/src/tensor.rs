@@ -26,10 +26,18 @@ use crate::task::{self, Does, Read, Space, Task, To};
 /// assert_eq!(c, tensor![[2.0, 4.0], [3.0, 5.0]]);
 /// # Ok::<(), foldback_tensor::Error>(())
 /// ```
-#[derive(Clone)]
 pub struct Tensor {
     pub(crate) storage: Handle,
     pub(crate) layout: Layout,
+}
+
+impl Clone for Tensor {
+    /// What may fail comes first, so that nothing is put down on the way for the case that it does.
+    #[inline]
+    fn clone(&self) -> Tensor {
+        let layout = self.layout.clone();
+        Tensor { storage: self.storage.clone(), layout }
+    }
 }
 
 /// How the elements of a tensor are found in its buffer.
@@ -41,8 +49,6 @@ pub(crate) struct Layout {
     strided: Option<Arc<Strided>>,
     /// Which axes of size 1 were made on purpose, see Note [Axes that are meant].
     pub(crate) meant: Meant,
-    /// Whether elements lie one after another in row-major order: asked so often that the constructors look once.
-    contiguous: bool,
 }
 
 /// Any other way for elements to lie in a buffer.
@@ -53,20 +59,22 @@ struct Strided {
     /// Whether somebody asked for elements to share a place in memory. A result that is compressed looks the same,
     /// but owns its elements: writing to it gives each its own place.
     expanded: bool,
+    /// Whether elements lie one after another in row-major order all the same: asked so often that the constructor looks once.
+    contiguous: bool,
 }
 
 impl Layout {
     #[inline]
     pub(crate) fn row_major(shape: Shape) -> Layout {
-        Layout { shape, strided: None, meant: Meant::NONE, contiguous: true }
+        Layout { shape, strided: None, meant: Meant::NONE }
     }
 
     /// Any strides. Sizes and strides of a layout are not changed afterwards.
     pub(crate) fn strided(shape: Shape, strides: Dims<isize>, offset: usize, expanded: bool) -> Layout {
         let contiguous = is_row_major(&shape, &strides);
         let plain = contiguous && offset == 0 && !expanded && strides == shape.row_major();
-        let strided = if plain { None } else { Some(Arc::new(Strided { strides, offset, expanded })) };
-        Layout { shape, strided, meant: Meant::NONE, contiguous }
+        let own = || Arc::new(Strided { strides, offset, expanded, contiguous });
+        Layout { shape, strided: (!plain).then(own), meant: Meant::NONE }
     }
 
     /// Row-major over the axes that are not still, with stride 0 on those.
@@ -115,7 +123,7 @@ impl Layout {
     /// Whether elements lie one after another in row-major order.
     #[inline]
     pub(crate) fn is_contiguous(&self) -> bool {
-        self.contiguous
+        self.strided.as_ref().is_none_or(|s| s.contiguous)
     }
 }
 

@@ -157,7 +157,7 @@ fn apply(run: Run, inputs: Vec<Var>) -> Result<Vec<Var>> {
     let result = |v: Var| {
         let Some(edge) = v.edge().filter(|e| e.node.sequence >= first) else { return v };
         let nr = inner.iter().position(|e| e.as_ref().is_some_and(|e| same(e, &edge)));
-        Var::tracked(v.value(), node.clone(), nr.unwrap_or(0) as u32)
+        Var::tracked(v.value(), node.clone(), nr.unwrap_or(0))
     };
     Ok(outputs.into_iter().map(result).collect())
 }

@@ -62,7 +62,7 @@ struct Walk {
     /// inner nodes by number, in the order in which they are found
     places: HashMap<u64, usize>,
     /// edges that lead out
-    ends: HashSet<(u64, u32)>,
+    ends: HashSet<(u64, usize)>,
     out: Vec<Edge>,
 }
 

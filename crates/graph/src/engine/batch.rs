@@ -133,7 +133,7 @@ impl GraphTask {
         &mut self,
         node: &Node,
         hooks: &Hooks,
-        nr: u32,
+        nr: usize,
         grad: &Var,
         count: usize,
     ) -> Result<(Var, bool)> {

@@ -33,7 +33,7 @@ impl InputGradients for GraphTask {
     #[inline]
     fn slot(&mut self, input: usize, edge: &Edge) -> &mut Option<Var> {
         match &mut self.collected {
-            None => &mut self.ready.entry(&edge.node).buffer[edge.nr as usize],
+            None => &mut self.ready.entry(&edge.node).buffer[edge.nr],
             Some(collected) => &mut collected[input],
         }
     }
@@ -64,12 +64,12 @@ impl GraphTask {
     #[inline]
     pub(crate) fn wait(&mut self, edge: &Edge, grad: Var) {
         let grad = self.own(grad);
-        add_to(&mut self.ready.entry(&edge.node).buffer[edge.nr as usize], grad);
+        add_to(&mut self.ready.entry(&edge.node).buffer[edge.nr], grad);
     }
 
     /// What waits for an edge, to be looked at.
     pub(super) fn waiting_at(&mut self, edge: &Edge) -> Option<&Var> {
-        self.ready.get_mut(edge.node.sequence)?.buffer[edge.nr as usize].as_ref()
+        self.ready.get_mut(edge.node.sequence)?.buffer[edge.nr].as_ref()
     }
 }
 

@@ -24,12 +24,12 @@ impl GraphTask {
             if let Some(hooks) = Hooks::at(node) {
                 let retain;
                 (grad, retain) = match self.batch {
-                    Some(count) => self.run_hooks_batched(node, hooks, nr as u32, &grad, count)?,
-                    None => self.run_hooks(node, hooks, nr as u32, grad, 0)?,
+                    Some(count) => self.run_hooks_batched(node, hooks, nr, &grad, count)?,
+                    None => self.run_hooks(node, hooks, nr, grad, 0)?,
                 };
                 kept |= retain;
             }
-            let inputs = self.captures.get(&(node.sequence, nr as u32));
+            let inputs = self.captures.get(&(node.sequence, nr));
             if !self.accumulate {
                 inputs.into_iter().flatten().for_each(|&i| self.caught[i] = Some(grad.clone()));
             }
@@ -45,7 +45,7 @@ impl GraphTask {
                 Some(hooks) if hooks.follow() => {
                     self.accumulate(node, hooks, grad, roots)?;
                 }
-                _ => self.staged.push((node.clone(), nr as u32, grad)),
+                _ => self.staged.push((node.clone(), nr, grad)),
             }
         }
         Ok(())
@@ -56,7 +56,7 @@ impl GraphTask {
         &mut self,
         node: &Node,
         hooks: &Hooks,
-        nr: u32,
+        nr: usize,
         grad: Var,
         index: usize,
     ) -> Result<(Var, bool)> {

@@ -43,11 +43,11 @@ pub(super) struct Forward {
 type Tangents = SmallVec<[Option<Var>; 2]>;
 
 /// Tangents that were computed, each kept until its last reader has come.
-struct Waiting(HashMap<(u64, u32), (Option<Var>, usize)>);
+struct Waiting(HashMap<(u64, usize), (Option<Var>, usize)>);
 
 impl Waiting {
     fn new(nodes: &[Arc<Node>], ends: &[Option<Edge>]) -> Waiting {
-        let mut places: HashMap<(u64, u32), (Option<Var>, usize)> = HashMap::new();
+        let mut places: HashMap<(u64, usize), (Option<Var>, usize)> = HashMap::new();
         let inside = nodes.iter().flat_map(|n| n.next_edges.iter().flatten().cloned());
         for edge in inside.chain(ends.iter().flatten().cloned()) {
             places.entry((edge.node.sequence, edge.nr)).or_default().1 += 1;
@@ -56,7 +56,7 @@ impl Waiting {
     }
 
     fn put(&mut self, node: &Node, nr: usize, tangent: Option<Var>) {
-        if let Some(place) = self.0.get_mut(&(node.sequence, nr as u32)) {
+        if let Some(place) = self.0.get_mut(&(node.sequence, nr)) {
             place.0 = tangent;
         }
     }
@@ -80,7 +80,7 @@ impl Forward {
         let mut waiting = Waiting::new(nodes, ends);
         for (edge, tangent) in starts {
             let tangent = if self.recorded { tangent } else { tangent.detach() };
-            waiting.put(&edge.node, edge.nr as usize, Some(tangent));
+            waiting.put(&edge.node, edge.nr, Some(tangent));
         }
         for node in nodes {
             let edges = node.next_edges.iter();

@@ -66,9 +66,9 @@ impl<F: ?Sized> Registered<F> {
 #[derive(Clone)]
 pub(crate) enum Hook {
     /// on the gradient of an output, which it may replace
-    Output(u32, Registered<Replace>),
+    Output(usize, Registered<Replace>),
     /// the same gradient as one of several, by its place among them
-    OneOf(u32, Arc<Several>, usize),
+    OneOf(usize, Arc<Several>, usize),
     /// before the node, on the gradients of its outputs
     Before(Registered<Before>),
     /// after the node, on the gradients of its inputs and of its outputs
@@ -171,7 +171,7 @@ impl Hooks {
     pub(crate) fn run(
         &self,
         node: &Node,
-        nr: u32,
+        nr: usize,
         mut grad: Var,
         looks: bool,
         mut gather: impl FnMut(&Arc<Several>, usize, &Var) -> Result<()>,
@@ -184,7 +184,7 @@ impl Hooks {
             match hook {
                 Hook::Output(_, replace) => {
                     if let Some(new) = (replace.f)(&grad)? {
-                        replace.expect_fit(node, &node.metadata[nr as usize], &new, looks)?;
+                        replace.expect_fit(node, &node.metadata[nr], &new, looks)?;
                         grad = new;
                     }
                 }

@@ -30,9 +30,9 @@ pub(crate) fn note(node: &Arc<Node>, values: &[Tensor]) {
 type Edges = SmallVec<[Option<Edge>; 2]>;
 
 /// Records a row of pointwise formulas; without a tracked input the result alone is returned. `values` are those of
-/// the inputs.
+/// the inputs. Compiled into its callers, who so move the result once, to where the variable stays.
 #[track_caller]
-#[inline]
+#[inline(always)]
 pub(crate) fn record_rule<const N: usize>(
     rule: &'static Rule,
     params: [f64; 2],
@@ -40,9 +40,25 @@ pub(crate) fn record_rule<const N: usize>(
     values: [&Tensor; N],
     result: Tensor,
 ) -> Var {
-    profile::results(std::slice::from_ref(&result));
+    match node_of_rule(rule, params, inputs, values, &result) {
+        Some(node) => Var::tracked(result, node, 0),
+        None => Var::constant(result),
+    }
+}
+
+#[track_caller]
+#[inline(never)]
+fn node_of_rule<const N: usize>(
+    rule: &'static Rule,
+    params: [f64; 2],
+    inputs: [&Var; N],
+    values: [&Tensor; N],
+    result: &Tensor,
+) -> Option<Arc<Node>> {
+    let results = std::slice::from_ref(result);
+    profile::results(results);
     if !is_recording(&inputs) || !inputs.iter().any(|v| v.requires_grad()) || !result.dtype().is_float() {
-        return Var::constant(result);
+        return None;
     }
     let (mut next_edges, mut saves) = (Edges::new(), 0);
     for (v, gradient) in inputs.iter().zip(rule.gradients) {
@@ -52,12 +68,10 @@ pub(crate) fn record_rule<const N: usize>(
         }
         next_edges.push(edge);
     }
-    let (budgeted, mut again) = (is_budgeted(), None);
-    if budgeted {
-        again = recipe(rule, params, &inputs, &values, saves, &result);
-    }
-    let mut saved = SavedValues::new();
-    if saves != 0 {
+    let mut saved = Saved::default();
+    if saves != 0
+        && let Saved::Kept(saved) = &mut saved
+    {
         for (place, v) in values.into_iter().enumerate() {
             if saves >> place & 1 != 0 {
                 saved.push(Some(Packed::new(v, result.shape())));
@@ -66,17 +80,18 @@ pub(crate) fn record_rule<const N: usize>(
             }
         }
         if saves >> N & 1 != 0 {
-            saved.push(Some(Packed::new(&result, result.shape())));
+            saved.push(Some(Packed::new(result, result.shape())));
         }
     }
-    let saved = match budgeted {
-        true => within_budget(&next_edges, std::slice::from_ref(&result), saved, again),
-        false => Saved::Kept(saved),
-    };
-    let kind = NodeKind::Rule(rule, params);
-    let node = Node::of_results(kind, next_edges, std::slice::from_ref(&result), saved, location());
-    note(&node, std::slice::from_ref(&result));
-    Var::tracked(result, node, 0)
+    if is_budgeted()
+        && let Saved::Kept(kept) = &mut saved
+    {
+        let again = recipe(rule, params, &inputs, &values, saves, result);
+        saved = within_budget(&next_edges, results, std::mem::take(kept), again);
+    }
+    let node = Node::of_results(NodeKind::Rule(rule, params), next_edges, results, saved, location());
+    note(&node, results);
+    Some(node)
 }
 
 /// What the gradients of a function read, and so what is saved.
@@ -195,7 +210,7 @@ fn save(saved: &mut SavedValues, slot: RuleSlot, inputs: &[&Var], values: &[Tens
 /// The results as variables, those that have a gradient with their history.
 fn variables(values: SmallVec<[Tensor; 1]>, node: Option<&Arc<Node>>) -> SmallVec<[Var; 1]> {
     let var = |(nr, value): (usize, Tensor)| match node {
-        Some(node) if value.dtype().is_float() => Var::tracked(value, node.clone(), nr as u32),
+        Some(node) if value.dtype().is_float() => Var::tracked(value, node.clone(), nr),
         _ => Var::constant(value),
     };
     values.into_iter().enumerate().map(var).collect()

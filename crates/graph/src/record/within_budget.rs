@@ -50,7 +50,7 @@ pub(super) fn recipe(
 /// What an edge leads to, if an operation within a budget has made it.
 fn made_by(edge: &Edge, shape: &Shape) -> Option<Arc<Made>> {
     let budgeted = edge.node.budgeted()?;
-    budgeted.outputs.get(edge.nr as usize).filter(|made| made.shape == *shape).cloned()
+    budgeted.outputs.get(edge.nr).filter(|made| made.shape == *shape).cloned()
 }
 
 /// Takes the saved values of a node that is being recorded, and gives up what the budget asks for.

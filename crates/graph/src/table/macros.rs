@@ -271,8 +271,8 @@ macro_rules! pointwise {
                 let beside = $crate::input::beside(own, &inputs);
                 let [$($b),+] = inputs;
                 $(let $b: &$crate::Var = &$b.into_var(beside);)+
-                let values = [own.value_ref() $(, $b.value_ref())+];
-                let values = values.each_ref().map(|v| &**v);
+                // Each where it lies: a list of them would be made of copies.
+                let values = [&*own.value_ref() $(, &*$b.value_ref())+];
                 let value = {
                     let [$a $(, $b)+] = values;
                     $value

@@ -109,7 +109,7 @@ impl Var {
         Var { kind: VarKind::Constant(value) }
     }
 
-    pub(crate) fn tracked(value: Tensor, node: Arc<Node>, nr: u32) -> Var {
+    pub(crate) fn tracked(value: Tensor, node: Arc<Node>, nr: usize) -> Var {
         Var { kind: VarKind::Tracked(value, Edge { node, nr }) }
     }
 

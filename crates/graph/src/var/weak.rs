@@ -15,7 +15,7 @@ pub struct WeakVar(WeakKind);
 enum WeakKind {
     Constant(Tensor),
     Leaf(Weak<Node>),
-    Tracked(Tensor, Weak<Node>, u32),
+    Tracked(Tensor, Weak<Node>, usize),
 }
 
 impl WeakVar {

@@ -65,7 +65,7 @@ fn slot(node: &Node, place: usize) -> Slot {
 fn edge_view(node: &Node, input: usize, numbers: &HashMap<u64, usize>) -> Option<EdgeView> {
     let edge = node.next_edges[input].as_ref()?;
     let Arrival { shape: gradient, way } = arrival(node, input)?;
-    let (output, meta) = (edge.nr as usize, &edge.node.metadata[edge.nr as usize]);
+    let (output, meta) = (edge.nr, &edge.node.metadata[edge.nr]);
     let node = *numbers.get(&edge.node.sequence)?;
     Some(EdgeView { node, output, gradient, input: meta.shape.clone(), way })
 }

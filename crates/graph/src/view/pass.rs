@@ -32,7 +32,7 @@ impl Pass {
         let bytes = |seed: &Var| seed.value().holding().map_or(0, |Holding { bytes, .. }| bytes);
         let place = |(i, root): (usize, &Edge)| {
             let number = *numbers.get(&root.node.sequence)?;
-            Some(((number, root.nr as usize), seeds.map(|seeds| bytes(&seeds[i]))))
+            Some(((number, root.nr), seeds.map(|seeds| bytes(&seeds[i]))))
         };
         let mut pass = Pass {
             seeds: roots.iter().enumerate().filter_map(place).collect(),
@@ -44,7 +44,7 @@ impl Pass {
         };
         for (number, node) in nodes.iter().enumerate() {
             for nr in 0..node.metadata.len() {
-                if task.captures.contains_key(&(node.sequence, nr as u32)) || is_kept(task, node, nr as u32) {
+                if task.captures.contains_key(&(node.sequence, nr)) || is_kept(task, node, nr) {
                     pass.stays.insert((number, nr));
                 }
             }
@@ -60,7 +60,7 @@ impl Pass {
 }
 
 /// Whether a pass leaves a gradient there that is not limited to inputs, or at an output on the way to them.
-fn is_kept(task: &GraphTask, node: &Node, nr: u32) -> bool {
+fn is_kept(task: &GraphTask, node: &Node, nr: usize) -> bool {
     match node.as_leaf() {
         Some(leaf) => task.path.is_none() && leaf.requires_grad.load(Ordering::Relaxed),
         None => task.accumulate && Hooks::retains(node, nr),

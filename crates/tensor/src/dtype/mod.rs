@@ -19,7 +19,9 @@ use crate::error::{Result, TensorFacts, refuse};
 /// assert_eq!(DType::I64.promote(DType::F32), DType::F32);
 /// assert_eq!(DType::F32.promote(DType::F64), DType::F64);
 /// ```
+// A whole word, see Note [Whole words].
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+#[repr(usize)]
 pub enum DType {
     /// `bool`
     Bool,

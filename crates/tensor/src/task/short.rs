@@ -138,9 +138,11 @@ impl<'a> ReadAlike<'a> {
     /// The result. Put together where it is handed out, not moved there.
     #[inline(always)]
     pub(super) fn make(self) -> Tensor {
+        let mut layout = Layout::row_major(self.shape.clone());
+        layout.meant = self.meant;
         let mut storage = Storage::scratch(self.dtype, self.n);
         self.kernel.run(&self.blocks[..self.count], &mut [storage.block_mut()]);
-        Tensor { storage, layout: Layout::row_major(self.shape.clone()) }.with_meant(self.meant)
+        Tensor { storage, layout }
     }
 }
 

@@ -42,7 +42,8 @@ macro_rules! binary {
             $(#[$doc])*
             #[track_caller]
             pub fn $name(&self, other: impl AsArg) -> Result<Tensor> {
-                $crate::ops::pointwise::binary::of_two(stringify!($name), plans::$name, self, other.arg())
+                let args = [$crate::Arg::Tensor(self), other.arg()];
+                $crate::ops::pointwise::binary::of_two(stringify!($name), plans::$name, &args)
             }
 
             #[doc = concat!("[`Self::", stringify!($name), "`] into this tensor, whose shape and type stay as they are.")]
@@ -62,9 +63,8 @@ macro_rules! binary {
 type Plan = fn(&[Meta; 2]) -> Result<Elementwise>;
 
 #[track_caller]
-pub(super) fn of_two(op: &'static str, plan: Plan, own: &Tensor, other: Arg<'_>) -> Result<Tensor> {
-    let args = [Arg::Tensor(own), other];
-    apply(op, plan(&metas_of(&args)), &args)
+pub(super) fn of_two(op: &'static str, plan: Plan, args: &[Arg<'_>; 2]) -> Result<Tensor> {
+    apply(op, plan(&metas_of(args)), args)
 }
 
 #[track_caller]

@@ -44,7 +44,7 @@ pub(in crate::ops) fn apply<const N: usize>(
     let plan = plan.here()?;
     task::make_here(Task {
         op,
-        reads: &args.map(|a| a.read(plan.compute)),
+        reads: &args.each_ref().map(|a| a.read(plan.compute)),
         space: Space::Asked(plan.lists),
         does: Does::Blocks(&*plan.kernel),
         to: &mut [To::New(plan.out)],
