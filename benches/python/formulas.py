@@ -30,6 +30,8 @@ def checksum(array):
 
 X = lambda: values((4096, 1024), 1, -0.5, 1.0)
 ROW = lambda: values((1024,), 2, 0.5, 1.5)
+TEN = lambda: values((10,), 92, -0.5, 1.0)
+TEN_WEIGHTS = lambda: values((10,), 93, 0.5, 1.5)
 COLUMN = lambda: values((4096, 1), 3, 0.5, 1.5)
 BIAS = lambda: values((1024,), 4, -0.5, 1.0)
 OUTER_COLUMN = lambda: values((2048, 1), 5, -0.5, 1.0)
@@ -102,6 +104,7 @@ def formulas(o):
         "W2": ([OUTER_COLUMN, OUTER_ROW], lambda a, b: a * b, 0),
         "W3": ([X, ROW], lambda x, w: (x * w).sum(), 2),
         "W4": ([X, COLUMN], lambda x, w: (x * w).sum(), 2),
+        "W23": ([TEN, TEN_WEIGHTS], lambda x, w: (x * w).sum(), 2),
         "W5": ([CUBE, MIDDLE], lambda x, w: (x * w).sum(), 2),
         "W5b": ([X, ROW, BIAS], lambda x, w, b: ((x * w + b) ** 2).sum(), 3),
         "W6": ([SAMPLES, GAMMA, BETA, SAMPLE_WEIGHT], norm, 3),

@@ -295,6 +295,14 @@ CASES = {
         "operators": lambda n: back(v(n), v(n), lambda x, w: x.tanh() * w),
         "fused": lambda n: back(v(n), v(n), lambda x, w: x.tanh() * w),
     },
+    "a function of another and back": {
+        "operators": lambda n: back(v(n), v(n), lambda x, w: (x.tanh() * w).exp()),
+        "fused": lambda n: back(v(n), v(n), lambda x, w: (x.tanh() * w).exp()),
+    },
+    "two functions and back f64": {
+        "operators": lambda n: back(v(n, dtype=F64), v(n, dtype=F64), lambda x, w: x.sigmoid() * w.sin()),
+        "fused": lambda n: back(v(n, dtype=F64), v(n, dtype=F64), lambda x, w: x.sigmoid() * w.sin()),
+    },
     "gelu and back": {
         "operators": lambda n: back(v(n), v(n), lambda x, w: torch.nn.functional.gelu(x)),
         "fused": lambda n: back(v(n), v(n), lambda x, w: torch.nn.functional.gelu(x)),

@@ -305,6 +305,14 @@ pub fn cases() -> Vec<Case> {
             "operators" => |n| back(values(&[n]), values(&[n]), |x, w| (x.tanh() * w).sum(..));
             "fused" allowed 1.0 => |n| back(values(&[n]), values(&[n]), |x, w| fuse!(|x, w| x.tanh() * w).sum([x, w], ..));
 
+        family "a function of another and back":
+            "operators" => |n| back(values(&[n]), values(&[n]), |x, w| (x.tanh() * w).exp().sum(..));
+            "fused" allowed 1.0 => |n| back(values(&[n]), values(&[n]), |x, w| fuse!(|x, w| (x.tanh() * w).exp()).sum([x, w], ..));
+
+        family "two functions and back f64":
+            "operators" => |n| back(values_of(&[n], DType::F64), values_of(&[n], DType::F64), |x, w| (x.sigmoid() * w.sin()).sum(..));
+            "fused" allowed 1.0 => |n| back(values_of(&[n], DType::F64), values_of(&[n], DType::F64), |x, w| fuse!(|x, w| x.sigmoid() * w.sin()).sum([x, w], ..));
+
         family "gelu and back":
             "operators" => |n| back(values(&[n]), values(&[n]), |x, _| x.gelu().sum(..));
             "fused" allowed 1.0 => |n| back(values(&[n]), values(&[n]), |x, _| fuse!(|x| x.gelu()).sum([x], ..));

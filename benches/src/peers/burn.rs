@@ -25,6 +25,7 @@ pub(super) fn job(key: &str) -> Option<Making> {
         "W2" => forward(plain(OUTER_COLUMN), plain(OUTER_ROW), |a, b| a * b),
         "W3" => product_sum(X, row(ROW)),
         "W4" => product_sum(X, COLUMN),
+        "W23" => product_sum(row(TEN), row(TEN_WEIGHTS)),
         "W5" => product_sum(CUBE, MIDDLE),
         "W5b" => {
             let (x, w, b) = (leaf(X), leaf(row(ROW)), leaf(row(BIAS)));

@@ -24,6 +24,7 @@ pub(super) fn job(key: &str) -> Option<Making> {
         "W2" => forward(OUTER_COLUMN, OUTER_ROW, |a, b| a.broadcast_mul(b)),
         "W3" => product_sum(X, ROW),
         "W4" => product_sum(X, COLUMN),
+        "W23" => product_sum(TEN, TEN_WEIGHTS),
         "W5" => product_sum(CUBE, MIDDLE),
         "W5b" => backward(
             || Ok(vec![var(X)?, var(ROW)?, var(BIAS)?]),

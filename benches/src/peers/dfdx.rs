@@ -35,6 +35,9 @@ pub(super) fn job(key: &str) -> Option<Making> {
             let product = |x: Traced<Big>, w: Traced<Rank1<4096>>| (x * w.broadcast::<Big, Axis<1>>()).sum();
             backward(tensor::<Big, 2>(X), tensor::<Rank1<4096>, 2>(COLUMN), product)
         }
+        "W23" => {
+            backward(tensor::<Rank1<10>, 1>(TEN), tensor::<Rank1<10>, 1>(TEN_WEIGHTS), |x, w| (x * w).sum())
+        }
         "W7-columns" => forward(tensor::<Big, 2>(X), scalar(), |x, _| x.sum::<Rank1<1024>, Axis<0>>()),
         "W7-rows" => forward(tensor::<Big, 2>(X), scalar(), |x, _| x.sum::<Rank1<4096>, Axis<1>>()),
         "W7-all" => forward(tensor::<Big, 2>(X), scalar(), |x, _| x.sum::<Rank0, Axes2<0, 1>>()),

@@ -82,6 +82,11 @@ pub(super) fn list() -> Vec<Workload> {
 }
 
 /// `(x * w).sum()` and the gradients of both, plain and fused.
+/// So few elements that next to nothing is computed.
+pub(super) fn few() -> [Workload; 2] {
+    product_sum(["W23", "W23-fuse"], "(x * w).sum() and back, ten elements", TEN, TEN_WEIGHTS)
+}
+
 fn product_sum<const N: usize, const M: usize>(
     [plain, fused]: [&'static str; 2],
     title: &str,

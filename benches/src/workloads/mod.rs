@@ -118,6 +118,7 @@ pub fn all() -> Vec<Workload> {
     list.extend(normalisation::list());
     list.extend(scans::list());
     list.extend(lookups::list());
+    list.extend(broadcasting::few());
     list.sort_by_key(|w| number(w.key));
     list
 }

@@ -79,7 +79,7 @@ fn describe(
     if knows {
         (0..formula.calls()).for_each(|nr| reads.push(result(nr).unwrap_or(other)));
     }
-    put_aside_unread(&mut reads[..=used.len()], || {
+    put_aside_unread(&mut reads, used.len(), || {
         let slopes = if knows { &formula.names_knowing().1 } else { &used };
         inputs.iter().filter_map(|&k| slopes[k]).fold(Names::NONE, Names::and_of)
     });
@@ -89,17 +89,18 @@ fn describe(
 
 /// Puts what lies well in the place of operands that lie otherwise and that no gradient reads, so that they are not laid out, as the
 /// strided operand of `tanh(x)`, whose result is known. The order of sums stays that of the shape.
-fn put_aside_unread(reads: &mut [&Tensor], names: impl FnOnce() -> Names) {
+fn put_aside_unread(reads: &mut [&Tensor], operands: usize, names: impl FnOnce() -> Names) {
     let full = reads[0].shape();
     let lies_well = |t: &&Tensor| t.shape() == full && t.is_contiguous();
-    let Some(good) = reads.iter().copied().find(lies_well).filter(|_| !reads[1..].iter().all(lies_well))
-    else {
+    if reads[1..].iter().all(lies_well) {
         return;
-    };
+    }
     let in_order = reads.iter().filter(|t| t.shape() == full).find_map(|t| kernel::lies_in_order(t));
-    if in_order == Some(true) {
+    if in_order == Some(true)
+        && let Some(good) = reads.iter().copied().find(lies_well)
+    {
         let names = names();
-        (1..reads.len()).filter(|&place| !names.has(place)).for_each(|place| reads[place] = good);
+        (1..=operands).filter(|&place| !names.has(place)).for_each(|place| reads[place] = good);
     }
 }
 

@@ -182,7 +182,6 @@ mod tests {
         saves!("y"; |x, y| (x.maximum(y) / 2.0).rsqrt());
         saves!("y"; |x| (x.abs() + 0.5).sqrt());
         saves!("y"; |x| x.tan());
-        saves!("y"; |x| x.pow_number(0.5));
         // The value is made of it.
         saves!("0"; |x| -x.tanh());
         saves!("0"; |x| x.tanh().abs());
@@ -211,6 +210,7 @@ mod tests {
         saves!(""; |x| x.tanh().floor());
         saves!(""; |x| x.maximum(R::lit(1.0)));
         saves!(""; |x| x.gelu());
+        saves!(""; |x| x.pow_number(0.5));
         saves!(""; |x, w| x.ln() + w.sin());
         saves!(""; |x, w| R::lit(2.0).exp() * x * w);
         // It chooses, and is not part of what is chosen.

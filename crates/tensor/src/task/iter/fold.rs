@@ -8,7 +8,7 @@ use super::plan::broadcast_stride;
 use super::sink::{Goal, fold_each};
 use super::stream::worth_streaming;
 use super::walk::write;
-use super::{Blocks, Operand, flat};
+use super::{Operand, flat};
 use crate::buffer::{Handle, Storage};
 use crate::dtype::{BlockMut, DType};
 use crate::error::Result;
@@ -160,19 +160,17 @@ fn compute(
     }
     let lay_out = |op: &Operand<'_>| {
         let mut room = Storage::scratch(op.want, n);
-        match op.data.range(op.offset, 1) {
-            number if number.dtype() == op.want && op.is_one() => room.block_mut().fill_from(number),
-            _ => write(None, &[*op], shape, room.block_mut()),
-        }
+        write(None, &[*op], shape, room.block_mut());
         room
     };
+    let is_flat = |op: &Operand<'_>| flat::lie_like(std::slice::from_ref(op), shape);
     let laid: SmallVec<[Option<Handle>; 4]> =
-        operands.iter().map(|op| (!op.is_direct(shape)).then(|| lay_out(op))).collect();
-    let mut blocks = Blocks::new();
+        operands.iter().map(|op| (!is_flat(op)).then(|| lay_out(op))).collect();
+    let mut flat: SmallVec<[Operand<'_>; 4]> = SmallVec::new();
     for (op, laid) in operands.iter().zip(&laid) {
-        blocks.push(laid.as_ref().map_or_else(|| op.data.range(op.offset, n), |l| l.block()));
+        flat.push(laid.as_ref().map_or(*op, |laid| Operand::in_order(laid.block(), shape)));
     }
-    kernel.run(&blocks, outs);
+    flat::run(kernel, &flat, 0, outs);
 }
 
 /// Elements of a table that is computed in one go and folded while it is in a near cache, what broadcasts laid out: 10,000 of rows of 100,

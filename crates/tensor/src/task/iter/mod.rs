@@ -76,6 +76,11 @@ impl<'a> Operand<'a> {
         }
     }
 
+    /// Elements that lie in order, in the type that the kernel wants them in.
+    fn in_order(data: Block<'a>, shape: &'a [usize]) -> Operand<'a> {
+        Operand { data, offset: 0, shape, strides: None, want: data.dtype(), row_major: true }
+    }
+
     /// How far it moves along an axis of its own, in elements.
     #[inline]
     pub(super) fn stride(&self, axis: usize) -> isize {
