@@ -214,7 +214,7 @@ mod tests {
         saves!(""; |x, w| x.ln() + w.sin());
         saves!(""; |x, w| R::lit(2.0).exp() * x * w);
         // It chooses, and is not part of what is chosen.
-        saves!(""; |x, w| R::select(x.tanh().gt(w), x * w, w));
+        saves!("0"; |x, w| R::select(x.tanh().gt(w), x * w, w));
         // Those that are named once and called several times have a loop for the first call.
         saves!("0"; |x, w| { let f = |v: R| v.tanh(); f(x) + f(w) });
         saves!("0"; |x| { let mut y = x; for _ in 0..40 { y = y.tanh() + x } y });
