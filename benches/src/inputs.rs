@@ -82,9 +82,6 @@ pub const SCORE_LABELS: u32 = 18;
 pub const ELEMENTS: Input<2> = Input::new([4096, 1024], 19, -3.0, 3.0);
 /// Images that a network of convolutions has in its middle.
 pub const IMAGES: Input<4> = Input::new([32, 64, 56, 56], 90, -0.5, 1.0);
-/// Ten elements, and as many beside them.
-pub const TEN: Input<1> = Input::new([10], 92, -0.5, 1.0);
-pub const TEN_WEIGHTS: Input<1> = Input::new([10], 93, 0.5, 1.5);
 /// Ten elements.
 pub const TEN: Input<1> = Input::new([10], 92, -0.5, 1.0);
 /// What they are weighed with.

@@ -330,6 +330,72 @@ mod tests {
         }
     }
 
+    /// A formula by chance: each step makes one of three numbers anew of itself and the next.
+    #[derive(Clone, Copy)]
+    struct ByChance<const CALLS: usize> {
+        steps: [u8; 10],
+    }
+    impl<const CALLS: usize> Formula<3> for ByChance<CALLS> {
+        const CALLS: usize = CALLS;
+        const NEAR: bool = true;
+        #[inline(always)]
+        fn eval<R: Real>(&self, mut x: [R; 3]) -> R
+        where
+            f64: FloatOps<R>,
+        {
+            for (i, step) in self.steps.into_iter().enumerate() {
+                let (a, b) = (x[i % 3], x[(i + 1) % 3]);
+                x[i % 3] = match step % 12 {
+                    0 => a + b,
+                    1 => a * b,
+                    2 => a.tanh() - b,
+                    3 => (a * 1e5).sin() * b,
+                    4 => (-b.abs()).exp() + a,
+                    5 => a.gelu(),
+                    6 => R::select(a.lt(b), a.sigmoid(), b),
+                    7 => a.maximum(b.tan()),
+                    8 => (a.abs() + 0.5).pow(b),
+                    9 => R::lit(0.3).cos() + a / 2.0,
+                    10 => a.abs().pow_number(0.5),
+                    _ => 1.0 - a.cos(),
+                };
+            }
+            x[0] + x[1] * x[2]
+        }
+    }
+
+    #[test]
+    fn formulas_by_chance_have_the_bits_of_one_loop() {
+        fn gradients<const CALLS: usize>(steps: [u8; 10], inputs: &[&[f64]]) -> Vec<Vec<Vec<String>>> {
+            let formula = ByChance::<CALLS> { steps };
+            let given = run(&GivingKernel(formula), &inputs[1..], 1 + CALLS);
+            let known: Vec<&[f64]> =
+                inputs.iter().copied().chain(given[1..].iter().map(|t| &t[..])).collect();
+            let found = [
+                run(&FloatKernel(formula), &inputs[1..], 1),
+                given[..1].to_vec(),
+                run(&GradientKernel::new(formula, &[0, 1, 2]), inputs, 3),
+                run(&GradientKernel::knowing(formula, &[0, 1, 2]), &known, 3),
+            ];
+            found.iter().map(|found| bits(found)).collect()
+        }
+        let mut state = 7u64;
+        for _ in 0..150 {
+            let steps = std::array::from_fn(|_| {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                (state >> 33) as u8
+            });
+            let [g, x, w] = &numbers::<f64>(70);
+            let whole = ByChance::<0> { steps };
+            let value = bits(&run(&FloatKernel(whole), &[x, w, g], 1));
+            let slopes = bits(&run(&GradientKernel::new(whole, &[0, 1, 2]), &[g, x, w, g], 3));
+            let expected = [value.clone(), value, slopes.clone(), slopes];
+            assert!(gradients::<1>(steps, &[g, x, w, g]) == expected, "1: {steps:?}");
+            assert!(gradients::<3>(steps, &[g, x, w, g]) == expected, "3: {steps:?}");
+            assert!(gradients::<MOST_CALLS>(steps, &[g, x, w, g]) == expected, "all: {steps:?}");
+        }
+    }
+
     /// A function that is never called gives nothing that anybody reads.
     #[test]
     fn a_formula_may_call_fewer_functions_than_it_seems_to() {
