@@ -234,7 +234,7 @@ fn axes_that_are_meant_stay_so() {
 fn matrices_of_derivatives_are_those_of_operators() {
     let [x, w] = [3, 4].map(|seed| fill([600], Domain::Any, &mut Random::new(seed)));
     let fused = |[x, w]: &[Var; 2]| fuse!(|x, w| x.tanh() * w.exp() - x).call([x, w]);
-    let plain = |[x, w]: &[Var; 2]| x.tanh().mul(&w.exp())?.sub(x);
+    let plain = |[x, w]: &[Var; 2]| x.tanh().mul(w.exp())?.sub(x);
     let inputs = || [x.clone(), w.clone()];
     for (a, b) in jacobian(fused, inputs()).unwrap().iter().zip(&jacobian(plain, inputs()).unwrap()) {
         assert!(close(&a.value(), &b.value(), 1e-12));

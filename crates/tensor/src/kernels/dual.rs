@@ -70,7 +70,7 @@ impl<R: Real, const K: usize> Dual<R, K> {
             return Dual { value, ..self };
         }
         let factor = factor();
-        Dual { value, slopes: each(None, |k| self.slopes[k].map(|s| apply(s, factor))), ..self }
+        Dual { value, slopes: each(None, |k| self.slopes[k].map(|s| apply(s, factor))) }
     }
 
     /// The same function, of which another slope is a further term.

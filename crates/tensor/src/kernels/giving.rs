@@ -52,11 +52,11 @@ fn results_in<'a, T>(mut rows: impl Iterator<Item = &'a mut [T]>) -> [&'a mut [T
 }
 
 /// Working memory of rows as long as a piece.
-pub(super) struct Rows(Handle);
+pub(super) struct ScratchRows(Handle);
 
-impl Rows {
+impl ScratchRows {
     pub(super) fn new<T: Float>(rows: usize) -> Self {
-        Rows(Storage::scratch(T::DTYPE, rows * PIECE))
+        ScratchRows(Storage::scratch(T::DTYPE, rows * PIECE))
     }
 
     /// All rows, of so many elements.
@@ -68,7 +68,7 @@ impl Rows {
 
 /// The values of a formula that calls several functions, each in a loop of its own.
 pub(super) fn values_by_calls<T: Float, F: Formula<N>, const N: usize>(f: &F, x: [&[T]; N], out: &mut [T]) {
-    let mut rows = Rows::new::<T>(F::CALLS);
+    let mut rows = ScratchRows::new::<T>(F::CALLS);
     for piece in pieces(out.len()) {
         let results = results_in(rows.of(piece.len()));
         give::<T, F, N>(f, x.map(|x| &x[piece.clone()]), &mut out[piece], results);

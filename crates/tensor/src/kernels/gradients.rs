@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 use super::calls::{Called, MOST_CALLS};
 use super::dual::Dual;
 use super::formula::{Formula, are_summed, typed};
-use super::giving::{Rows, calls_at, results, shortened};
+use super::giving::{ScratchRows, calls_at, results, shortened};
 use super::lane::{Float, Lane};
 use super::level::{Level, level};
 use super::near::{InLoop, Near, pieces};
@@ -94,7 +94,7 @@ impl<F: Formula<N>, const N: usize> GradientKernel<F, N> {
             return gradients::<T, F, N, KNOWS>(&self.formula, g, x, known.unwrap_or_default(), out);
         }
         // The loop computes all gradients; those that nobody wants go to working memory, piece by piece.
-        let mut rows = Rows::new::<T>(unwanted + if computes { 1 + F::CALLS } else { 0 });
+        let mut rows = ScratchRows::new::<T>(unwanted + if computes { 1 + F::CALLS } else { 0 });
         for piece in pieces(g.len()) {
             let mut rows = rows.of::<T>(piece.len());
             let out = out.each_mut().map(|o| match o {
