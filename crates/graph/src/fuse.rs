@@ -312,8 +312,9 @@ fn is_worth_saving(bytes: usize) -> bool {
     bytes >= LEAST && kernel::stays_in_cache(bytes)
 }
 
-/// Whether a result is worth being stored beside the value, and lies as the operand does that tells the order of sums, so that these have
-/// the bits of others.
+/// Whether a result is worth being stored beside the value (of 300 numbers in `f64` products and sums of two functions, and back, take 1.04 to 1.15
+/// of the time of operators, and 1.18 to 1.3 where they are computed again), and lies as the operand does that tells the order of sums, so
+/// that these have the bits of others.
 fn is_stored_in_order(n: usize, bytes: usize, operands: &[&Tensor]) -> bool {
     const LEAST: usize = 1 << 11;
     bytes >= LEAST

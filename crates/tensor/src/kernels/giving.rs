@@ -104,6 +104,7 @@ macro_rules! stages {
         ) where
             f64: FloatOps<Lane<T, FMA>> + FloatOps<Near<T, FMA>>,
         {
+            const { assert!(F::CALLS <= MOST_CALLS, "there are loops for so many calls") };
             for piece in pieces(y.len()) {
                 let x = each(&[][..], |k| &x[k][piece.clone()]);
                 let y = &mut y[piece.clone()];
