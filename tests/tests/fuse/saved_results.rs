@@ -120,17 +120,21 @@ fn gradients_from_a_saved_result_have_the_bits_of_others() {
                 let (over, formula) =
                     (REDUCTIONS[case % REDUCTIONS.len()], case / REDUCTIONS.len() % FORMULAS);
                 let values = if case < FORMULAS * REDUCTIONS.len() { &values } else { &across };
-                // So many functions take a while where nothing is optimised.
-                if formula > 3 && values[0].numel() > 10_000 && (formula > 4 || over.is_some()) {
+                // What is large enough for several threads takes a while where nothing is optimised.
+                let is_large = values[0].numel() > 10_000;
+                if is_large && (formula > 4 || over.is_some_and(|o| formula == 4 || o != (&[0], false))) {
                     continue;
                 }
                 let label = format!("{shapes:?} {dtype} {over:?} {formula}, case {case}");
                 let gradients = |how| gradients(values, over, formula, how);
                 let serial = alone.install(|| gradients(now));
                 assert_eq!(several.install(|| gradients(now)), serial, "{label}");
-                assert_eq!(gradients(again), serial, "{label}");
                 let (within, _) = saved_budget(0, || gradients(now));
                 assert_eq!(within, serial, "{label}");
+                if is_large {
+                    continue;
+                }
+                assert_eq!(gradients(again), serial, "{label}");
                 for (a, b) in gradients(recorded).iter().zip(&serial) {
                     assert!(close(a, b, if dtype == DType::F32 { 1e-4 } else { 1e-12 }), "{label}: {a} {b}");
                 }
