@@ -1,11 +1,9 @@
 //! The doors of laying out: elements that lie at some steps, one after another; and those in another type.
 
-use std::ops::Range;
-
 use super::doors::door;
 use super::each;
 use super::level::{Level, level};
-use super::transpose::{SIDE, has_wide_shuffles, transpose_f32};
+use super::transpose::{SMALL_SIDE, transpose_columns};
 use crate::dtype::{Block, BlockMut, Element};
 
 door! {
@@ -27,16 +25,16 @@ fn lay_out_body<const FMA: bool, T: Element>(
         return out.fill(src[start as usize]);
     }
     let rows = out.len() / cols;
-    match rows {
-        2 if steps == [1, 2] => return lay_out_planes::<T, 2>(src, start, cols, out),
-        3 if steps == [1, 3] => return lay_out_planes::<T, 3>(src, start, cols, out),
-        4 if steps == [1, 4] => return lay_out_planes::<T, 4>(src, start, cols, out),
-        _ => {}
+    if row_step == 1 && col_step > 1 && (rows >= 8 || rows <= 4 && col_step as usize == rows) {
+        return lay_out_columns_body::<FMA, T>(
+            src,
+            (start as usize, col_step as usize),
+            [rows, cols],
+            out,
+            cols,
+        );
     }
     match cols {
-        _ if row_step == 1 && col_step > 1 && out.len() >= 8 * cols => {
-            return lay_out_across(src, start as usize, col_step as usize, cols, out);
-        }
         2 => return lay_out_short::<T, 2>(src, start, steps, out),
         3 => return lay_out_short::<T, 3>(src, start, steps, out),
         4 => return lay_out_short::<T, 4>(src, start, steps, out),
@@ -179,10 +177,16 @@ fn lay_out_short<T: Element, const N: usize>(
 
 /// Rows whose elements alternate, such as the channels of a picture.
 #[inline(always)]
-fn lay_out_planes<T: Element, const N: usize>(src: &[T], start: isize, cols: usize, out: &mut [T]) {
-    let (groups, _) = src[start as usize..][..N * cols].as_chunks::<N>();
-    let mut rest = out;
-    let rows: [&mut [T]; N] = std::array::from_fn(|_| rest.split_off_mut(..cols).expect("a row for each"));
+fn lay_out_planes<T: Element, const N: usize>(
+    src: &[T],
+    start: usize,
+    cols: usize,
+    out: &mut [T],
+    stride: usize,
+) {
+    let (groups, _) = src[start..][..N * cols].as_chunks::<N>();
+    let mut lines = out.chunks_mut(stride);
+    let rows: [&mut [T]; N] = std::array::from_fn(|_| &mut lines.next().expect("a row for each")[..cols]);
     for (i, group) in groups.iter().enumerate() {
         for k in 0..N {
             rows[k][i] = group[k];
@@ -190,67 +194,85 @@ fn lay_out_planes<T: Element, const N: usize>(src: &[T], start: isize, cols: usi
     }
 }
 
-/// Columns that each lie one after another, `step` apart: squares of them, so that both sides are gone along in order.
+/// The way back: a few columns that alternate then.
 #[inline(always)]
-fn lay_out_across<T: Element>(src: &[T], start: usize, step: usize, cols: usize, out: &mut [T]) {
-    let rows = out.len() / cols;
-    let mut squares = [0, 0];
-    if let (Block::F32(src), BlockMut::F32(out)) = (T::block(src), T::block_mut(out))
-        && has_wide_shuffles()
-    {
-        squares = [rows, cols].map(|n| n / SIDE * SIDE);
-        lay_out_squares(&src[start..], step, cols, squares, out);
-    }
-    let [high, wide] = squares;
-    lay_out_part(src, (start, step), 0..high, wide..cols, cols, out);
-    lay_out_part(src, (start, step), high..rows, 0..cols, cols, out);
-}
-
-/// So many rows and columns, in squares that stay in registers.
-fn lay_out_squares(src: &[f32], step: usize, cols: usize, [high, wide]: [usize; 2], out: &mut [f32]) {
-    for r in (0..high).step_by(SIDE) {
-        for c in (0..wide).step_by(SIDE) {
-            let run = |k: usize| src[(c + k) * step + r..].first_chunk().expect("a column has all rows");
-            transpose_f32(std::array::from_fn(run), &mut out[r * cols + c..], cols);
-        }
+fn lay_out_groups<T: Element, const N: usize>(src: &[T], (start, step): (usize, usize), out: &mut [T]) {
+    let groups = out.as_chunks_mut::<N>().0;
+    let columns: [&[T]; N] = each(&[][..], |k| &src[start + k * step..][..groups.len()]);
+    for (i, group) in groups.iter_mut().enumerate() {
+        *group = each(group[0], |k| columns[k][i]);
     }
 }
 
-/// Some rows and columns, in small squares.
+door! {
+    /// Lays out columns that each lie one after another, the second number of `place` apart, as rows that are `stride` apart: squares of
+    /// them, so that both sides are gone along in order.
+    pub(crate) fn lay_out_columns[T: Element][T](src: &[T], place: (usize, usize), sizes: [usize; 2], out: &mut [T], stride: usize);
+    body lay_out_columns_body
+}
 #[inline(always)]
-fn lay_out_part<T: Element>(
+fn lay_out_columns_body<const FMA: bool, T: Element>(
     src: &[T],
     (start, step): (usize, usize),
-    rows: Range<usize>,
-    part: Range<usize>,
-    cols: usize,
+    [rows, cols]: [usize; 2],
     out: &mut [T],
+    stride: usize,
+) {
+    match rows {
+        2 if step == 2 => return lay_out_planes::<T, 2>(src, start, cols, out, stride),
+        3 if step == 3 => return lay_out_planes::<T, 3>(src, start, cols, out, stride),
+        4 if step == 4 => return lay_out_planes::<T, 4>(src, start, cols, out, stride),
+        _ => {}
+    }
+    match cols {
+        2 if stride == 2 => return lay_out_groups::<T, 2>(src, (start, step), out),
+        3 if stride == 3 => return lay_out_groups::<T, 3>(src, (start, step), out),
+        4 if stride == 4 => return lay_out_groups::<T, 4>(src, (start, step), out),
+        _ => {}
+    }
+    if rows.min(cols) >= SMALL_SIDE
+        && let (Block::F32(src), BlockMut::F32(out)) = (T::block(src), T::block_mut(out))
+        && transpose_columns(&src[start..], step, [rows, cols], out, stride)
+    {
+        return;
+    }
+    lay_out_small_squares(src, (start, step), [rows, cols], out, stride);
+}
+
+/// The same in smaller squares, of any elements.
+#[inline(always)]
+fn lay_out_small_squares<T: Element>(
+    src: &[T],
+    (start, step): (usize, usize),
+    [rows, cols]: [usize; 2],
+    out: &mut [T],
+    stride: usize,
 ) {
     const N: usize = 4;
-    let whole = part.start + part.len() / N * N;
-    for c in (part.start..whole).step_by(N) {
-        let runs: [&[T]; N] = each(&[][..], |k| &src[start + (c + k) * step..][..rows.end]);
-        let mut r = rows.start;
-        while r + N <= rows.end {
+    let whole = cols / N * N;
+    for c in (0..whole).step_by(N) {
+        let runs: [&[T]; N] = each(&[][..], |k| &src[start + (c + k) * step..][..rows]);
+        let mut r = 0;
+        while r + N <= rows {
             let square: [&[T]; N] = each(&[][..], |k| &runs[k][r..r + N]);
             for i in 0..N {
-                let to = &mut out[(r + i) * cols + c..][..N];
+                let to = &mut out[(r + i) * stride + c..][..N];
                 for k in 0..N {
                     to[k] = square[k][i];
                 }
             }
             r += N;
         }
-        while r < rows.end {
+        while r < rows {
             for k in 0..N {
-                out[r * cols + c + k] = runs[k][r];
+                out[r * stride + c + k] = runs[k][r];
             }
             r += 1;
         }
     }
-    for c in whole..part.end {
-        let run = &src[start + c * step..][rows.clone()];
-        for (row, &v) in out[rows.start * cols..].chunks_exact_mut(cols).zip(run) {
+    for c in whole..cols {
+        let run = &src[start + c * step..][..rows];
+        for (row, &v) in out.chunks_mut(stride).zip(run) {
             row[c] = v;
         }
     }

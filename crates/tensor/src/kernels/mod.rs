@@ -52,7 +52,9 @@ pub(crate) use past_caches::Stream;
 pub use real::{FloatOps, Num, Real};
 pub(crate) use remainder::Remainder;
 pub(crate) use scan::scan;
-pub(crate) use scatter::{Accumulate, Pieces, add_rows, interleave, put_rows, scatter, sum_rows, take_rows};
+pub(crate) use scatter::{
+    Accumulate, Pieces, add_rows, interleave, outside_or_negative, put_rows, scatter, sum_rows, take_rows,
+};
 pub(crate) use scattered::Scattered;
 pub(crate) use simple::{
     BitKernel, CopysignKernel, IntPowKernel, LogicKernel, NotKernel, NumberKind, UnaryLogicKernel,

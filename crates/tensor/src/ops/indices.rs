@@ -2,11 +2,16 @@
 //!
 //! Indices are data, so they are scanned as a whole.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::index::own;
 use crate::create::expect_room;
 use crate::dtype::DType;
 use crate::error::{Result, TensorFacts, refuse};
+use crate::kernels::outside_or_negative;
 use crate::shape::Shape;
 use crate::tensor::Tensor;
+use crate::threads::{GRAIN, split_work};
 
 /// A tensor of indices, `I64`: what picks and places elements. A list of integers is one with one axis.
 ///
@@ -136,6 +141,11 @@ fn scan_from(op: &'static str, index: &Tensor, axis: usize, size: usize, first: 
     if index.numel() == 0 {
         return Ok(false);
     }
+    if index.is_contiguous()
+        && let Some(negative) = all_within(own(index), first, size as i64)
+    {
+        return Ok(negative);
+    }
     let (least, most) = (index.amin(..)?.item_as::<i64>()?, index.amax(..)?.item_as::<i64>()?);
     for i in [least, most] {
         if i < first || i >= size as i64 {
@@ -143,4 +153,35 @@ fn scan_from(op: &'static str, index: &Tensor, axis: usize, size: usize, first: 
         }
     }
     Ok(least < 0)
+}
+
+/// Whether some indices are negative, if all of them lie in `first .. size`.
+fn all_within(index: &[i64], first: i64, size: i64) -> Option<bool> {
+    let found = [false, false].map(AtomicBool::new);
+    split_work(index.len(), GRAIN, (), &|(), _| ((), ()), &|start, len, ()| {
+        let here = outside_or_negative(&index[start..start + len], first, size);
+        found.iter().zip(here).for_each(|(found, here)| _ = found.fetch_or(here, Ordering::Relaxed));
+    });
+    let [outside, negative] = found.map(AtomicBool::into_inner);
+    (!outside).then_some(negative)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::all_within;
+
+    #[test]
+    fn what_lies_outside_is_found_wherever_it_stands() {
+        for first in [0, -5] {
+            let inside: Vec<i64> = (0..100_000).map(|i| i % 5 + if i % 7 == 3 { first } else { 0 }).collect();
+            assert_eq!(all_within(&inside, first, 5), Some(first < 0));
+            for at in [0, 1, 40_000, 99_999] {
+                for outside in [5, first - 1, i64::MAX, i64::MIN] {
+                    let mut index = inside.clone();
+                    index[at] = outside;
+                    assert_eq!(all_within(&index, first, 5), None, "{outside} at {at}");
+                }
+            }
+        }
+    }
 }

@@ -2,10 +2,11 @@
 
 use smallvec::SmallVec;
 
+use super::index::own;
 use crate::create::Sequence;
-use crate::dtype::{Block, BlockMut, DType, Element};
+use crate::dtype::{Block, BlockMut, DType, Element, with_block};
 use crate::error::Result;
-use crate::kernels::BlockKernel;
+use crate::kernels::{BlockKernel, take_rows};
 use crate::shape::{Dims, Shape};
 use crate::task::{self, Does, Read, Space, Task, To};
 use crate::tensor::Tensor;
@@ -19,6 +20,11 @@ pub(super) fn pick(
     shape: &Shape,
     out: BlockMut<'_>,
 ) -> Result<()> {
+    if t.rank() <= 1 && t.is_contiguous() && index.is_contiguous() && index.numel() == out.len() {
+        let (size, places) = (t.numel(), own(index));
+        with_block!(BlockMut, out, out => take_rows(own(t), size, 1, places, out));
+        return Ok(());
+    }
     let mut terms: SmallVec<[Tensor; 4]> = SmallVec::new();
     terms.push(index.clone());
     for (d, &stride) in t.strides().iter().enumerate() {

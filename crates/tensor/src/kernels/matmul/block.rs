@@ -13,6 +13,8 @@
 use super::pack::{pack, pack_groups};
 use super::passes::Put;
 use super::registers::{HIGH, LOW, Panel, WIDE, height};
+use super::short::Dots;
+use super::thin::ThinSums;
 use super::{Matrix, Multiply, Onto, Out, Tile, row_major};
 use crate::buffer::Room;
 use crate::kernels::Ahead;
@@ -33,6 +35,16 @@ pub(super) trait MulAdd: Multiply + Float {
     /// # Safety
     /// `level` is this processor's.
     unsafe fn dots(level: Level, out: &mut [Self], rows: Table<&[Self]>, x: &[Self], put: Put<Self>);
+    /// The dot products of rows of at most [`Multiply::SHORT`] elements, each with the vector of its matrix.
+    ///
+    /// # Safety
+    /// `level` is this processor's.
+    unsafe fn short_dots(level: Level, out: &mut [Self], dots: &Dots<'_, Self>, put: Put<Self>);
+    /// The sums of rows of at most [`Multiply::LANES`] elements, each times an element of every row of `a`, of which there are so many.
+    ///
+    /// # Safety
+    /// `level` is this processor's.
+    unsafe fn thin_sums(level: Level, a: Matrix<'_, Self>, rows: usize, b: Table<&[Self]>) -> ThinSums<Self>;
     /// The sum of all rows, each times its element of `x`.
     ///
     /// # Safety

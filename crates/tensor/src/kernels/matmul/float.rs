@@ -6,15 +6,19 @@ use super::panels::Form;
 use super::passes::{Put, dots_f32, dots_f64, rows_f32, rows_f64};
 use super::registers::{Panel, block_f32, block_f64};
 use super::shared::{is_shared, shared};
+use super::short::{Dots, short_f32, short_f64};
+use super::thin::{ThinSums, thin, thin_f32, thin_f64};
 use super::vector::vector;
-use super::{Multiply, Onto, Product, ProductWay, Tile};
+use super::{Matrix, Multiply, Onto, Out, Product, ProductWay, Tile};
 use crate::kernels::folds::Table;
 use crate::kernels::level::{Level, level};
-use crate::kernels::transpose::SIDE;
+use crate::kernels::transpose::{SIDE, transpose_f32, transpose_plain};
 
 macro_rules! float_multiply {
-    ($t:ident, $width:literal, $block:path, $dots:path, $rows:path, $transpose:path) => {
+    ($t:ident, $width:literal, $block:path, $dots:path, $rows:path, $short:path, $thin:path, $transpose:path) => {
         impl Multiply for $t {
+            const SHORT: usize = 16;
+            const LANES: usize = $width / 2;
             fn of_count(n: usize) -> $t {
                 n as $t
             }
@@ -26,6 +30,9 @@ macro_rules! float_multiply {
             fn multiply(tile: Tile<'_, $t>) {
                 multiply_float::<$t, $width>(tile);
             }
+            fn multiply_short(dots: &Dots<'_, $t>, out: Out<'_, $t>, scale: $t, onto: Onto<'_, $t>) {
+                multiply_short_float(dots, out, scale, onto);
+            }
             fn multiply_shared(product: &Product<'_, $t>, out: &mut [$t], onto: Onto<'_, $t>) -> bool {
                 let large = is_shared(product.m, product.n, product.k);
                 if large {
@@ -35,6 +42,21 @@ macro_rules! float_multiply {
             }
         }
         impl MulAdd for $t {
+            #[inline]
+            unsafe fn thin_sums(
+                level: Level,
+                a: Matrix<'_, $t>,
+                rows: usize,
+                b: Table<&[$t]>,
+            ) -> ThinSums<$t> {
+                // SAFETY: as promised by the caller.
+                unsafe { $thin(level, a, rows, b) }
+            }
+            #[inline]
+            unsafe fn short_dots(level: Level, out: &mut [$t], dots: &Dots<'_, $t>, put: Put<$t>) {
+                // SAFETY: as promised by the caller.
+                unsafe { $short(level, out, dots, put) }
+            }
             #[inline]
             unsafe fn compute(level: Level, block: &Panel<$t>) {
                 // SAFETY: as promised by the caller.
@@ -57,8 +79,8 @@ macro_rules! float_multiply {
         }
     };
 }
-float_multiply!(f32, 16, block_f32, dots_f32, rows_f32, crate::kernels::transpose::transpose_f32);
-float_multiply!(f64, 8, block_f64, dots_f64, rows_f64, crate::kernels::transpose::transpose_plain);
+float_multiply!(f32, 16, block_f32, dots_f32, rows_f32, short_f32, thin_f32, transpose_f32);
+float_multiply!(f64, 8, block_f64, dots_f64, rows_f64, short_f64, thin_f64, transpose_plain);
 
 /// Products with a vector, or with few of them, read the matrix in order, see Note [Products with a vector]; all others run in
 /// blocks, see Note [Blocks].
@@ -69,6 +91,14 @@ fn multiply_float<T: MulAdd, const W: usize>(tile: Tile<'_, T>) {
     match way {
         ProductWay::Vector => vector(tile),
         ProductWay::FewColumns | ProductWay::FewRows => few(tile, level()),
+        ProductWay::Thin => thin(tile, level()),
         ProductWay::Blocks => blocked::<T, W>(tile),
     }
+}
+
+/// Short rows, each with the vector of its matrix, see Note [Short rows].
+fn multiply_short_float<T: MulAdd>(dots: &Dots<'_, T>, mut out: Out<'_, T>, scale: T, onto: Onto<'_, T>) {
+    let put = Put { scale, add: out.begin(onto) == Onto::Result };
+    // SAFETY: the level is this processor's.
+    unsafe { T::short_dots(level(), out.run(), dots, put) }
 }

@@ -19,6 +19,8 @@ mod panels;
 mod passes;
 mod registers;
 mod shared;
+mod short;
+mod thin;
 mod tiles;
 mod vector;
 
@@ -27,7 +29,11 @@ pub(crate) use matrix::{Matrix, row_major};
 pub(crate) use out::Onto;
 use out::Out;
 pub(crate) use panels::{Columns, DEPTH, Form, Lines, Panels, Places};
+use short::Dots;
+use thin::FEW_ROWS;
 use tiles::{PART, TASK, TILES, Tiles};
+
+use std::ops::Range;
 
 use crate::buffer::Room;
 use crate::dtype::Element;
@@ -64,6 +70,14 @@ pub(crate) trait Multiply: Element {
     fn plus(a: Self, b: Self) -> Self;
     /// Computes one tile.
     fn multiply(tile: Tile<'_, Self>);
+    /// Rows of at most so many elements are multiplied with vectors by [`multiply_short`](Self::multiply_short).
+    const SHORT: usize = 0;
+    /// Numbers in a register of AVX2.
+    const LANES: usize = 0;
+    /// Computes the dot products of short rows of a batch, one after another.
+    fn multiply_short(_: &Dots<'_, Self>, _: Out<'_, Self>, _scale: Self, _: Onto<'_, Self>) {
+        unreachable!("no row is short")
+    }
     /// Computes a large product whose threads share what they lay out, if it is one that gains by it.
     fn multiply_shared(_: &Product<'_, Self>, _: &mut [Self], _: Onto<'_, Self>) -> bool {
         false
@@ -91,6 +105,8 @@ enum ProductWay {
     Vector,
     FewColumns,
     FewRows,
+    /// few rows and short ones
+    Thin,
 }
 
 impl<'a, T: Element> Tile<'a, T> {
@@ -185,6 +201,8 @@ impl<T: Multiply> Product<'_, T> {
         let is_few = |n: usize| n <= FEW && self.k >= DEEP;
         if self.m.min(self.n) == 1 {
             ProductWay::Vector
+        } else if self.k >= DEEP && self.m <= FEW_ROWS && self.n <= T::LANES && self.b.col_step == 1 {
+            ProductWay::Thin
         } else if is_few(self.n) && (self.a.col_step == 1 || self.m <= FEW) {
             ProductWay::FewColumns
         } else if is_few(self.m) && self.b.row_step == 1 {
@@ -251,7 +269,11 @@ impl<T: Multiply> Product<'_, T> {
         let way = self.way();
         let grain = (if way != ProductWay::Blocks { VECTOR_TASK } else { TASK } / work.max(1)).max(1);
         let whole = Out::of(out, items * self.m, self.n);
+        let short = if tiles.count == 1 { self.short_rows() } else { None };
         split_work(items * tiles.count, grain, (), &|(), _| ((), ()), &|start, len, ()| {
+            if let Some(rows) = &short {
+                return self.short(rows, start..start + len, &whole, onto);
+            }
             for task in start..start + len {
                 let (item, tile) = (task / tiles.count, task % tiles.count);
                 let (row, col) = (tile / tiles.across * tiles.rows, tile % tiles.across * tiles.cols);
@@ -269,6 +291,40 @@ impl<T: Multiply> Product<'_, T> {
                 }
             }
         });
+    }
+
+    /// All products of a batch along its innermost axis, where they are those of short rows with vectors.
+    fn short_rows(&self) -> Option<Dots<'_, T>> {
+        let (&batch, none) = (self.kept.last()?, self.summed.is_empty());
+        let (rows, x, count, batch) = if self.m == 1 {
+            let batch = BatchAxis { a_step: batch.b_step, b_step: batch.a_step, ..batch };
+            (self.b.transposed(), self.a, self.n, batch)
+        } else {
+            (self.a, self.b.transposed(), self.m, batch)
+        };
+        // The choice of `vector` for a single one.
+        let dots = rows.col_step == 1 && (rows.row_step != 1 || count <= self.k);
+        let scaled = !dots && rows.row_step == 1 && count <= 2 * T::LANES;
+        let short = none && self.m.min(self.n) == 1 && self.k <= T::SHORT;
+        let rows = if scaled { rows.transposed() } else { rows };
+        let way = scaled || dots && x.col_step == 1;
+        (short && way).then_some(Dots { rows, x, count, k: self.k, scaled, batch })
+    }
+
+    /// Some products of such a batch: those that follow each other along the innermost axis at once.
+    fn short(&self, all: &Dots<'_, T>, mut items: Range<usize>, whole: &Out<'_, T>, onto: Onto<'_, T>) {
+        let axis = all.batch.size;
+        while !items.is_empty() {
+            let size = items.len().min(axis - items.start % axis);
+            let (a, b) = offsets(self.kept, items.start);
+            let (rows, x) = if self.m == 1 { (b, a) } else { (a, b) };
+            let (rows, x) = (all.rows.moved(rows, 0, 0), all.x.moved(x, 0, 0));
+            let dots = Dots { rows, x, batch: BatchAxis { size, ..all.batch }, ..*all };
+            // SAFETY: every item is handed out once, and its rows of the result are its own.
+            let out = unsafe { whole.part(items.start * self.m, 0, size * self.m, self.n) };
+            T::multiply_short(&dots, out, self.scale, onto);
+            items.start += size;
+        }
     }
 
     /// Refuses operands that reach outside their slices.
@@ -358,7 +414,7 @@ mod tests {
 
     #[test]
     fn few_columns_or_rows_follow_the_definition_however_operands_lie() {
-        for (m, n, k) in [(4, 4, 70), (40, 3, 64), (3, 2, 9000), (700, 2, 130), (2, 30, 65)] {
+        for (m, n, k) in [(4, 4, 70), (8, 3, 2049), (40, 3, 64), (3, 2, 9000), (700, 2, 130), (2, 30, 65)] {
             let (a, b, row) = (numbers(2 * m * k), numbers(2 * k * n), numbers(n));
             for (onto, scale) in [(Onto::Nothing, 1.0), (Onto::Result, 3.0), (Onto::Row(&row), 3.0)] {
                 let [a_rows, a_cols] = [row_major(&a, k), row_major(&a, m).transposed()];
@@ -377,8 +433,12 @@ mod tests {
                     p.run(&mut out, onto);
                     assert_eq!(out, defined(&p, onto), "{m} x {n} x {k}, {:?}", p.way());
                     for level in [Level::Baseline, Level::Avx2, Level::Avx512] {
+                        let found = |t: Tile<'_, f64>| match t.way {
+                            ProductWay::Thin => thin::thin(t, level),
+                            _ => few::few(t, level),
+                        };
                         if level <= detected_level() && p.way() != ProductWay::Blocks {
-                            assert_eq!(tile_of(&p, onto, |t| few::few(t, level)), out, "at {level:?}");
+                            assert_eq!(tile_of(&p, onto, found), out, "at {level:?}");
                         }
                     }
                 }
@@ -465,6 +525,40 @@ mod tests {
                         p.run(&mut out, onto);
                         assert_eq!(out, defined(&p, onto), "{what}, cut and transposed");
                     }
+                }
+            }
+        }
+    }
+
+    /// Batches whose axes do not merge, from either side, with the bits of each product alone.
+    #[test]
+    fn products_of_a_batch_with_vectors_are_those_alone() {
+        let data: Vec<f64> = (0..20_000).map(|i| ((i * 7919 + 13) % 1009) as f64 / 1009.0 - 0.5).collect();
+        for (m, k) in [(8, 8), (3, 3), (1, 5), (5, 2), (9, 7), (4, 9)] {
+            let (mi, ki) = (m as isize, k as isize);
+            for (outer, inner, along) in
+                [(1, 1, true), (3, 5, true), (20, 13, true), (3, 5, false), (20, 13, false)]
+            {
+                let axis = |size, a_step, b_step| BatchAxis { size, a_step, b_step };
+                let kept = [axis(outer, 7, 0), axis(inner, mi * ki, ki)];
+                let a = if along { row_major(&data, k) } else { row_major(&data, m).transposed() };
+                let b = row_major(&data[100..], 1);
+                let p = Product { m, n: 1, k, a, b, kept: &kept, summed: &[], scale: 2.0 };
+                let turned = kept.map(|x| axis(x.size, x.b_step, x.a_step));
+                let q = Product { m: 1, n: m, a: b.transposed(), b: a.transposed(), kept: &turned, ..p };
+                for onto in [Onto::Nothing, Onto::Result] {
+                    let (mut out, mut other) = (vec![3.0; outer * inner * m], vec![3.0; outer * inner * m]);
+                    p.run(&mut out, onto);
+                    q.run(&mut other, onto);
+                    let mut alone = vec![3.0; out.len()];
+                    for (i, alone) in alone.chunks_exact_mut(m).enumerate() {
+                        let (from, to) = offsets(&kept, i);
+                        let p = Product { a: a.moved(from, 0, 0), b: b.moved(to, 0, 0), kept: &[], ..p };
+                        p.run(alone, onto);
+                        let near = defined(&p, onto).iter().zip(&*alone).all(|(a, b)| (a - b).abs() < 1e-12);
+                        assert!(near, "{m} by {k}");
+                    }
+                    assert!(out == alone && other == alone, "{outer} by {inner} of {m} by {k}, {along}");
                 }
             }
         }

@@ -26,7 +26,7 @@ impl<'a, T> Onto<'a, T> {
 }
 
 /// A rectangle of a row-major result that one task writes.
-pub(super) struct Out<'a, T> {
+pub(crate) struct Out<'a, T> {
     pub(super) start: *mut T,
     /// from one row to the next
     pub(super) stride: usize,
@@ -62,6 +62,13 @@ impl<'a, T> Out<'a, T> {
         assert!(row < self.rows && col < self.cols);
         // SAFETY: it is inside the rectangle.
         unsafe { self.start.add(row * self.stride + col) }
+    }
+
+    /// All rows, which follow each other without a gap.
+    pub(super) fn run(&mut self) -> &mut [T] {
+        assert!(self.stride == self.cols);
+        // SAFETY: the rectangle is a run of the result, which this task alone writes.
+        unsafe { std::slice::from_raw_parts_mut(self.start, self.rows * self.cols) }
     }
 
     /// One row.

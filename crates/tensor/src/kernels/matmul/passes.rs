@@ -3,7 +3,11 @@
 //! Written with the vector instructions themselves, as the register blocks are: left to the compiler, a dot product took
 //! four times as long.
 
+use super::Multiply;
 use super::block::MulAdd;
+use super::short::{Dots, short_f32, short_f64};
+#[cfg(target_arch = "x86_64")]
+use super::short::{mask_f32, mask_f64};
 use crate::kernels::each;
 use crate::kernels::folds::Table;
 use crate::kernels::lane::fold_lanes;
@@ -28,7 +32,7 @@ impl<T: MulAdd> Put<T> {
 pub(super) const ABREAST: usize = 1024;
 
 /// Dot products, for processors without wide registers.
-fn plain_dots<T: MulAdd>(out: &mut [T], rows: Table<&[T]>, x: &[T], put: Put<T>) {
+pub(super) fn plain_dots<T: MulAdd>(out: &mut [T], rows: Table<&[T]>, x: &[T], put: Put<T>) {
     let (eights, x_rest) = x.as_chunks::<8>();
     for (i, o) in out.iter_mut().enumerate() {
         let (row, rest) = rows.row(i).as_chunks::<8>();
@@ -263,19 +267,15 @@ mod x86 {
     #[target_feature(enable = "avx2")]
     #[inline]
     pub(super) fn f32_avx2_part(x: &[f32]) -> __m256 {
-        let place = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
-        let mask = _mm256_cmpgt_epi32(_mm256_set1_epi32(x.len().min(8) as i32), place);
         // SAFETY: only elements that there are are read.
-        unsafe { _mm256_maskload_ps(x.as_ptr(), mask) }
+        unsafe { _mm256_maskload_ps(x.as_ptr(), super::mask_f32(x.len())) }
     }
 
     #[target_feature(enable = "avx2")]
     #[inline]
     pub(super) fn f64_avx2_part(x: &[f64]) -> __m256d {
-        let mask =
-            _mm256_cmpgt_epi64(_mm256_set1_epi64x(x.len().min(4) as i64), _mm256_setr_epi64x(0, 1, 2, 3));
         // SAFETY: only elements that there are are read.
-        unsafe { _mm256_maskload_pd(x.as_ptr(), mask) }
+        unsafe { _mm256_maskload_pd(x.as_ptr(), super::mask_f64(x.len())) }
     }
 
     #[target_feature(enable = "avx512f,avx512dq")]
@@ -321,14 +321,20 @@ mod x86 {
 #[cfg(target_arch = "x86_64")]
 use x86::*;
 
-/// The function of a type: the pass of the level.
+/// The function of a type: the pass of the level; that of short rows, if it has one.
 macro_rules! pass_of {
-    ($(#[$doc:meta])* $name:ident, $t:ty, $avx512:ident, $avx2:ident, $plain:ident) => {
+    ($(#[$doc:meta])* $name:ident, $t:ty, $avx512:ident, $avx2:ident, $plain:ident $(, $short:ident)?) => {
         $(#[$doc])*
         ///
         /// # Safety
         /// `level` is this processor's.
         pub(super) unsafe fn $name(level: Level, out: &mut [$t], rows: Table<&[$t]>, x: &[$t], put: Put<$t>) {
+            $(
+                if x.len() <= <$t>::SHORT {
+                    // SAFETY: as promised by the caller.
+                    return unsafe { $short(level, out, &Dots::of(rows, x), put) };
+                }
+            )?
             match level {
                 // SAFETY: this processor has the level, by the caller's promise, and so its features.
                 #[cfg(target_arch = "x86_64")]
@@ -343,11 +349,11 @@ macro_rules! pass_of {
 }
 pass_of!(
     /// The dot product of each row with `x`.
-    dots_f32, f32, f32_avx512_dots, f32_avx2_dots, plain_dots
+    dots_f32, f32, f32_avx512_dots, f32_avx2_dots, plain_dots, short_f32
 );
 pass_of!(
     /// The dot product of each row with `x`.
-    dots_f64, f64, f64_avx512_dots, f64_avx2_dots, plain_dots
+    dots_f64, f64, f64_avx512_dots, f64_avx2_dots, plain_dots, short_f64
 );
 pass_of!(
     /// The sum of all rows, each times its element of `x`.

@@ -7,7 +7,8 @@ use crate::buffer::{Handle, Storage};
 use crate::dtype::{Block, BlockMut, Element, with_block};
 use crate::kernels::BlockKernel;
 use crate::kernels::lay_out::{
-    convert, lay_out as lay_out_elements, lay_out_tables as lay_out_table_elements,
+    convert, lay_out as lay_out_elements, lay_out_columns as lay_out_column_elements,
+    lay_out_tables as lay_out_table_elements,
 };
 
 /// Elements of a block: what fits in the first-level cache a few times over.
@@ -183,6 +184,23 @@ pub(crate) fn lay_out_tables(
         (Block::I64(s), BlockMut::I64(out)) => lay_out_table_elements(s, start, steps, sizes, out),
         (Block::F32(s), BlockMut::F32(out)) => lay_out_table_elements(s, start, steps, sizes, out),
         (Block::F64(s), BlockMut::F64(out)) => lay_out_table_elements(s, start, steps, sizes, out),
+        _ => unreachable!("elements are laid out in their own type"),
+    }
+}
+
+/// Copies columns of an operand, which is of the type it is wanted in and lies in order along them, to rows that are `stride` apart.
+pub(crate) fn lay_out_columns(
+    op: &Operand<'_>,
+    place: (usize, usize),
+    sizes: [usize; 2],
+    out: BlockMut<'_>,
+    stride: usize,
+) {
+    match (op.data, out) {
+        (Block::Bool(s), BlockMut::Bool(out)) => lay_out_column_elements(s, place, sizes, out, stride),
+        (Block::I64(s), BlockMut::I64(out)) => lay_out_column_elements(s, place, sizes, out, stride),
+        (Block::F32(s), BlockMut::F32(out)) => lay_out_column_elements(s, place, sizes, out, stride),
+        (Block::F64(s), BlockMut::F64(out)) => lay_out_column_elements(s, place, sizes, out, stride),
         _ => unreachable!("elements are laid out in their own type"),
     }
 }

@@ -5,12 +5,12 @@
 use smallvec::SmallVec;
 
 use super::Operand;
-use super::block::{BLOCK, BlockPlace, Scratch, lay_out};
+use super::block::{BLOCK, BlockPlace, Scratch, lay_out, lay_out_columns};
 use super::counter::{Counter, Step};
 use super::plan::PlanAxis;
 use crate::buffer::{Handle, Storage};
-use crate::dtype::Block;
-use crate::threads::GRAIN;
+use crate::dtype::{Block, BlockMut};
+use crate::threads::{GRAIN, split_work};
 
 /// Rows of a square: what is read at a time of an operand that lies across, a line of memory or two.
 const HEIGHT: usize = 16;
@@ -27,6 +27,45 @@ pub(super) fn across(axes: &[PlanAxis], operands: &[Operand<'_>]) -> Option<usiz
     }
     let lies_along = |axis: &PlanAxis| (0..operands.len()).any(|k| axis.steps[k] == 1 && inner.steps[k] > 1);
     outer.iter().position(|axis| axis.size >= 8 && lies_along(axis))
+}
+
+/// Rows that one task copies to their places at least, where there are several times as many; else those of a square.
+const TALL: usize = 64;
+/// Elements of a plane from which on it is worth a call of its own.
+const PLANE: usize = 64;
+
+/// The axis along which the only operand lies in order that does not along the innermost one, if planes of the two can be copied to their
+/// places.
+pub(super) fn straight(axes: &[PlanAxis], op: &Operand<'_>) -> Option<usize> {
+    let (inner, outer) = axes.split_last()?;
+    let along = outer.iter().position(|axis| axis.size > 1 && axis.steps[0] == 1 && inner.steps[0] > 1)?;
+    (op.want == op.data.dtype() && inner.size * outer[along].size >= PLANE).then_some(along)
+}
+
+/// Copies the only operand to its place, planes of the axis `along` and the innermost one, without a square in between.
+pub(super) fn copy_straight(axes: &[PlanAxis], op: &Operand<'_>, along: usize, out: BlockMut<'_>) {
+    let (inner, unit) = (&axes[axes.len() - 1], unit(axes, along));
+    let middle = &axes[along + 1..axes.len() - 1];
+    let between = middle.iter().map(|a| a.size).product();
+    let all = axes[along].size;
+    let piece = if all < 4 * TALL { HEIGHT.min(all) } else { TALL } * unit;
+    let grain = piece * (GRAIN / piece).max(1);
+    split_work(out.len(), grain, out, &|o: BlockMut<'_>, at| o.split_at(at), &|start, len, mut out| {
+        let mut rows = Counter::new(&axes[..=along], 1, start / unit, (start + len) / unit);
+        while let Some(step) = rows.step(usize::MAX, 0) {
+            let mut planes = Counter::new(middle, 1, 0, between);
+            for plane in 0..between {
+                let from = op.offset as isize + rows.offsets[0] + planes.offsets[0];
+                let sizes = [step.cols, inner.size];
+                let (at, end) =
+                    (rows.at * unit - start + plane * inner.size, (step.cols - 1) * unit + inner.size);
+                let place = (from as usize, inner.steps[0] as usize);
+                lay_out_columns(op, place, sizes, out.range(at, end), unit);
+                planes.advance(Step { rows: 1, cols: 1 });
+            }
+            rows.advance(step);
+        }
+    });
 }
 
 /// How many elements belong together at least where the work is shared: whole rows of squares.
@@ -165,6 +204,12 @@ mod tests {
         }
         let wide = counted(&[70, 90]).narrow(1, 3, 80).unwrap();
         views.extend([wide.t(), wide.t().flip(0).unwrap(), wide.flip(1).unwrap().t()]);
+        for (rows, cols) in
+            [(1000, 3), (3, 1000), (700, 5), (40, 16), (49, 33), (16, 16), (300, 2), (1030, 4)]
+        {
+            views.push(counted(&[rows, cols]).t());
+            views.push(counted(&[3, rows, cols]).transpose(1, 2).unwrap());
+        }
         views.push(counted(&[3, 70, 33]).transpose(0, 2).unwrap());
         views.push(counted(&[50, 70, 7, 7]).permute([0, 2, 3, 1]).unwrap());
         views

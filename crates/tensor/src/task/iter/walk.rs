@@ -127,6 +127,9 @@ fn run_blocks(kernel: &dyn BlockKernel, axes: &[PlanAxis], operands: &[Operand<'
 
 /// Walks the axes and writes the elements of the only operand in order, in the type they are wanted in.
 pub(super) fn lay_out_all(axes: &[PlanAxis], operand: &[Operand<'_>], out: BlockMut<'_>) {
+    if let Some(along) = squares::straight(axes, &operand[0]) {
+        return squares::copy_straight(axes, &operand[0], along, out);
+    }
     let across = squares::across(axes, operand);
     if across.is_none()
         && let Some(tables) = tables::of(axes).filter(|tables| tables.are_rows(&operand[0]))
