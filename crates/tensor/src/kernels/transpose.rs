@@ -1,5 +1,6 @@
 //! Squares of a transposed matrix, which stay in registers.
 
+use super::each;
 use crate::dtype::Element;
 #[cfg(target_arch = "x86_64")]
 use crate::kernels::level::{Level, level};
@@ -86,8 +87,7 @@ unsafe fn transpose_avx512(rows: [&[f32; SIDE]; SIDE], out: *mut f32, stride: us
     }
 }
 
-/// Four columns at a time, from eight rows and then from the others: each register holds four numbers of a row and of the fourth
-/// row below it, and squares of four by four are transposed in either half.
+/// Four columns at a time, from eight rows and then from the others.
 ///
 /// # Safety
 /// As for [`transpose_avx512`].
@@ -95,31 +95,149 @@ unsafe fn transpose_avx512(rows: [&[f32; SIDE]; SIDE], out: *mut f32, stride: us
 #[target_feature(enable = "avx2")]
 unsafe fn transpose_avx2(rows: [&[f32; SIDE]; SIDE], out: *mut f32, stride: usize) {
     use std::arch::x86_64::*;
-    let zero = _mm256_setzero_ps();
-    for col in (0..SIDE).step_by(4) {
-        let mut columns = [[zero; 2]; 4];
+    for col in (0..SIDE).step_by(FOUR) {
+        let mut columns = [[_mm256_setzero_ps(); FOUR]; 2];
         for half in 0..2 {
-            let mut x = [zero; 4];
-            for i in 0..4 {
-                let [high, low] = [0, 4].map(|below| rows[8 * half + below + i][col..].as_ptr());
-                // SAFETY: a row has four numbers from `col` on.
-                x[i] = unsafe { _mm256_loadu2_m128(low, high) };
-            }
-            let (a, b) = (_mm256_unpacklo_ps(x[0], x[1]), _mm256_unpackhi_ps(x[0], x[1]));
-            let (c, d) = (_mm256_unpacklo_ps(x[2], x[3]), _mm256_unpackhi_ps(x[2], x[3]));
-            columns[0][half] = _mm256_shuffle_ps::<0x44>(a, c);
-            columns[1][half] = _mm256_shuffle_ps::<0xee>(a, c);
-            columns[2][half] = _mm256_shuffle_ps::<0x44>(b, d);
-            columns[3][half] = _mm256_shuffle_ps::<0xee>(b, d);
+            let first: [*const f32; EIGHT] =
+                each(std::ptr::null(), |i| rows[EIGHT * half + i][col..].as_ptr());
+            // SAFETY: a row has four numbers from `col` on.
+            columns[half] = unsafe { columns_of_f32(first) };
         }
-        for (r, halves) in columns.into_iter().enumerate() {
-            for (half, column) in halves.into_iter().enumerate() {
+        for r in 0..FOUR {
+            for half in 0..2 {
                 // SAFETY: as promised by the caller.
-                unsafe { _mm256_storeu_ps(out.add((col + r) * stride + 8 * half), column) };
+                unsafe { _mm256_storeu_ps(out.add((col + r) * stride + EIGHT * half), columns[half][r]) };
             }
         }
     }
 }
+
+/// Rows and columns that are transposed in a few registers.
+pub(super) const EIGHT: usize = 8;
+pub(super) const FOUR: usize = 4;
+
+/// Says that the processor has the shuffles of AVX2.
+#[derive(Clone, Copy)]
+pub(super) struct WideShuffles(());
+
+impl WideShuffles {
+    /// `None` where a loop does without, at the level that is set.
+    #[inline(always)]
+    pub(super) fn of_processor() -> Option<WideShuffles> {
+        has_wide_shuffles().then_some(WideShuffles(()))
+    }
+
+    /// Four columns of the eight rows that begin `step` apart, in registers.
+    #[inline(always)]
+    #[cfg(target_arch = "x86_64")]
+    pub(super) fn four_columns<T: Element>(self, x: &[T], step: usize) -> [[T; EIGHT]; FOUR] {
+        const { assert!(size_of::<T>() == size_of::<f32>() || size_of::<T>() == size_of::<f64>()) }
+        assert!(x.len() >= (EIGHT - 1) * step + FOUR);
+        // SAFETY: the processor has AVX2, as `self` says, and the last row has four elements. Elements of either size are moved as they
+        // are, and there are as many.
+        unsafe {
+            if size_of::<T>() == size_of::<f32>() {
+                let x = x.as_ptr().cast::<f32>();
+                std::mem::transmute_copy(&columns_of_f32(each(x, |i| x.add(i * step))))
+            } else {
+                let x = x.as_ptr().cast::<f64>();
+                std::mem::transmute_copy(&columns_of_f64(each(x, |i| x.add(i * step))))
+            }
+        }
+    }
+
+    /// The same numbers, of which the compiler is not told where they come from.
+    #[inline(always)]
+    #[cfg(target_arch = "x86_64")]
+    pub(super) fn hidden<T: Element>(self, x: [T; EIGHT]) -> [T; EIGHT] {
+        const { assert!(size_of::<T>() == size_of::<f32>() || size_of::<T>() == size_of::<f64>()) }
+        // SAFETY: the processor has AVX2, as `self` says. Elements of either size are in as many registers.
+        unsafe {
+            if size_of::<T>() == size_of::<f32>() {
+                std::mem::transmute_copy(&hidden_ps(std::mem::transmute_copy(&x)))
+            } else {
+                let [a, b]: [_; 2] = std::mem::transmute_copy(&x);
+                std::mem::transmute_copy(&[hidden_pd(a), hidden_pd(b)])
+            }
+        }
+    }
+
+    #[cfg(not(target_arch = "x86_64"))]
+    pub(super) fn hidden<T>(self, x: [T; EIGHT]) -> [T; EIGHT] {
+        x
+    }
+
+    #[cfg(not(target_arch = "x86_64"))]
+    pub(super) fn four_columns<T: Element>(self, x: &[T], step: usize) -> [[T; EIGHT]; FOUR] {
+        each([T::default(); EIGHT], |col| each(T::default(), |row| x[row * step + col]))
+    }
+}
+
+/// Each register holds four numbers of a row and of the fourth row below it; squares of four by four are transposed in either half.
+///
+/// # Safety
+/// Each row has four numbers.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+#[inline]
+unsafe fn columns_of_f32(rows: [*const f32; EIGHT]) -> [std::arch::x86_64::__m256; FOUR] {
+    use std::arch::x86_64::*;
+    let mut x = [_mm256_setzero_ps(); FOUR];
+    for i in 0..FOUR {
+        // SAFETY: as promised by the caller.
+        x[i] = unsafe { _mm256_loadu2_m128(rows[i + FOUR], rows[i]) };
+    }
+    let (a, b) = (_mm256_unpacklo_ps(x[0], x[1]), _mm256_unpackhi_ps(x[0], x[1]));
+    let (c, d) = (_mm256_unpacklo_ps(x[2], x[3]), _mm256_unpackhi_ps(x[2], x[3]));
+    [
+        hidden_ps(_mm256_shuffle_ps::<0x44>(a, c)),
+        hidden_ps(_mm256_shuffle_ps::<0xee>(a, c)),
+        hidden_ps(_mm256_shuffle_ps::<0x44>(b, d)),
+        hidden_ps(_mm256_shuffle_ps::<0xee>(b, d)),
+    ]
+}
+
+/// The same with registers of four numbers: of two columns, in two rows and two others.
+///
+/// # Safety
+/// Each row has four numbers.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+#[inline]
+unsafe fn columns_of_f64(rows: [*const f64; EIGHT]) -> [[std::arch::x86_64::__m256d; 2]; FOUR] {
+    use std::arch::x86_64::*;
+    let mut columns = [[_mm256_setzero_pd(); 2]; FOUR];
+    for half in 0..2 {
+        for col in [0, 2] {
+            // SAFETY: as promised by the caller.
+            let pair = |i: usize| unsafe {
+                _mm256_loadu2_m128d(rows[4 * half + i + 2].add(col), rows[4 * half + i].add(col))
+            };
+            let (a, b) = (pair(0), pair(1));
+            columns[col][half] = hidden_pd(_mm256_unpacklo_pd(a, b));
+            columns[col + 1][half] = hidden_pd(_mm256_unpackhi_pd(a, b));
+        }
+    }
+    columns
+}
+
+/// Hides from the compiler where a register comes from: it would take the arithmetic behind shuffles apart, to smaller vectors.
+macro_rules! hidden {
+    ($name:ident, $register:ident) => {
+        #[cfg(target_arch = "x86_64")]
+        #[target_feature(enable = "avx2")]
+        #[inline]
+        fn $name(mut x: std::arch::x86_64::$register) -> std::arch::x86_64::$register {
+            // SAFETY: there are no instructions.
+            unsafe {
+                std::arch::asm!("/* {0} */", inout(ymm_reg) x, options(pure, nomem, nostack, preserves_flags));
+            }
+            x
+        }
+    };
+}
+hidden!(hidden_ps, __m256);
+hidden!(hidden_pd, __m256d);
 
 #[cfg(test)]
 mod tests {
