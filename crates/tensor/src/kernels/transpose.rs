@@ -96,17 +96,20 @@ unsafe fn transpose_avx512(rows: [&[f32; SIDE]; SIDE], out: *mut f32, stride: us
 unsafe fn transpose_avx2(rows: [&[f32; SIDE]; SIDE], out: *mut f32, stride: usize) {
     use std::arch::x86_64::*;
     for col in (0..SIDE).step_by(FOUR) {
-        let mut columns = [[_mm256_setzero_ps(); FOUR]; 2];
+        let mut columns = [[_mm256_setzero_ps(); 2]; FOUR];
         for half in 0..2 {
             let first: [*const f32; EIGHT] =
                 each(std::ptr::null(), |i| rows[EIGHT * half + i][col..].as_ptr());
             // SAFETY: a row has four numbers from `col` on.
-            columns[half] = unsafe { columns_of_f32(first) };
+            let of_half = unsafe { columns_of_f32(first) };
+            for (halves, column) in columns.iter_mut().zip(of_half) {
+                halves[half] = column;
+            }
         }
-        for r in 0..FOUR {
-            for half in 0..2 {
+        for (r, halves) in columns.into_iter().enumerate() {
+            for (half, column) in halves.into_iter().enumerate() {
                 // SAFETY: as promised by the caller.
-                unsafe { _mm256_storeu_ps(out.add((col + r) * stride + EIGHT * half), columns[half][r]) };
+                unsafe { _mm256_storeu_ps(out.add((col + r) * stride + EIGHT * half), column) };
             }
         }
     }
