@@ -59,7 +59,7 @@ fn fold_known<R: Reducer, const N: usize>(out: &mut [R::T], run: &[R::T]) {
 /// the last ones may reach beyond the data.
 ///
 /// Four columns are eight loads and as many shuffles, and a column is folded like a number. Sums of 100,000 elements in rows of 4 to 8 take 0.35 to 0.42
-/// of the time, of 9 to 15 0.28, of 16 to 33 0.38 to 0.65; most of the gain of those below 9 is that no accumulator is written.
+/// of the time, of 9 to 15 0.28, of 16 to 33 0.42 to 0.72; most of the gain of those below 9 is that no accumulator is written.
 #[inline(always)]
 fn fold_abreast<R: Reducer, const N: usize>(
     out: &mut [R::T],
