@@ -1,8 +1,11 @@
 //! The doors of a fold: whole blocks of rows, which may lie apart, folded into wide accumulators in one call.
 
+use std::ops::Range;
+
 use super::each;
 use super::lane::fold_lanes;
 use super::level::{Level, level};
+use super::short_rows::{fold_rows, fold_rows_body};
 use crate::dtype::{Block, DType, Element};
 use crate::task::{LANES, ROWS, Reducer};
 
@@ -48,7 +51,7 @@ impl<'a, T> Table<&'a [T]> {
 
     /// All elements of a run.
     #[inline(always)]
-    fn run(&self) -> &'a [T] {
+    pub(super) fn run(&self) -> &'a [T] {
         &self.data[self.start as usize..][..self.rows * self.cols]
     }
 }
@@ -70,17 +73,23 @@ pub(crate) fn fold_lines_body<const FMA: bool, R: Reducer>(
         debug_assert!(table.is_run());
         (table.cols, table.rows) = (table.cols * table.rows, 1);
     }
-    if step == 1 && table.is_run() && table.cols <= leaf {
-        match table.cols {
-            2 => return fold_short_lines::<R, 2>(wide, table.run()),
-            3 => return fold_short_lines::<R, 3>(wide, table.run()),
-            4 => return fold_short_lines::<R, 4>(wide, table.run()),
-            5 => return fold_short_lines::<R, 5>(wide, table.run()),
-            6 => return fold_short_lines::<R, 6>(wide, table.run()),
-            7 => return fold_short_lines::<R, 7>(wide, table.run()),
-            8 => return fold_short_lines::<R, 8>(wide, table.run()),
-            _ => {}
+    if step != 0 && table.cols <= leaf {
+        let mut leaves = [R::IDENTITY; LANES];
+        for top in (0..table.rows).step_by(LANES) {
+            let rows = LANES.min(table.rows - top);
+            let start = table.start + top as isize * table.step;
+            let some = Table { start, rows, ..table };
+            if FMA {
+                fold_rows::<R>(&mut leaves, some)
+            } else {
+                fold_rows_body::<FMA, R>(&mut leaves, some)
+            }
+            for (k, &leaf) in leaves[..rows].iter().enumerate() {
+                let acc = &mut wide[(top + k) * step];
+                *acc = R::merge(*acc, R::lift(leaf));
+            }
         }
+        return;
     }
     for i in 0..table.rows {
         let mut acc = wide[i * step];
@@ -88,14 +97,6 @@ pub(crate) fn fold_lines_body<const FMA: bool, R: Reducer>(
             acc = R::merge(acc, R::lift(fold_run(run, R::IDENTITY, R::combine)));
         }
         wide[i * step] = acc;
-    }
-}
-
-/// Rows of a few elements, each into the next accumulator.
-#[inline(always)]
-fn fold_short_lines<R: Reducer, const N: usize>(wide: &mut [R::Acc], run: &[R::T]) {
-    for (acc, row) in wide.iter_mut().zip(run.as_chunks::<N>().0) {
-        *acc = R::merge(*acc, R::lift(fold_run(row, R::IDENTITY, R::combine)));
     }
 }
 
@@ -161,10 +162,6 @@ pub(super) fn fold_rest<T: Element>(
 }
 
 /// Folds blocks of lanes, a quarter of which are left.
-///
-/// Memory is read from front to back: to a processor that reads ahead, four lines that lie apart are no stream (16 MB in the
-/// last-level cache take up to twice as long, f64 beyond huge pages six times). The lanes are four arrays of a few, which the
-/// compiler keeps in registers: from memory each block waits for the lanes that the one before has stored.
 #[inline(always)]
 fn fold_blocks<T: Element>(
     blocks: &[[T; LANES]],
@@ -172,21 +169,44 @@ fn fold_blocks<T: Element>(
     identity: T,
     combine: impl Fn(T, T) -> T + Copy,
 ) -> [T; FEW_LANES] {
-    let mut all = [[identity; FEW_LANES]; 4];
-    let [a, b, c, d] = &mut all;
-    for block in blocks {
-        let (x, _) = block.as_chunks::<FEW_LANES>();
-        fold_into(a, &x[0], of, combine);
-        fold_into(b, &x[1], of, combine);
-        fold_into(c, &x[2], of, combine);
-        fold_into(d, &x[3], of, combine);
-    }
+    let ([a, b, c, d], _) = fill_lanes::<T, 4>(blocks.as_flattened(), LANES, of, identity, combine);
     let mut few = Aligned([identity; FEW_LANES]);
     for k in 0..FEW_LANES {
         few.0[k] = fold_lanes([a[k], b[k], c[k], d[k]], combine);
     }
     // Hidden as the lanes before the last tree are.
     std::hint::black_box(few).0
+}
+
+/// Folds something of each element of blocks that begin `step` apart into lanes, of which `B` quarters are filled, as long as there are
+/// whole blocks. Gives the lanes, and where the next block would begin.
+///
+/// Memory is read from front to back: to a processor that reads ahead, four lines that lie apart are no stream (16 MB in the
+/// last-level cache take up to twice as long, f64 beyond huge pages six times). The lanes are four arrays of a few, which the
+/// compiler keeps in registers: from memory each block waits for the lanes that the one before has stored.
+#[inline(always)]
+fn fill_lanes<T: Element, const B: usize>(
+    x: &[T],
+    step: usize,
+    of: impl Fn(T) -> T + Copy,
+    identity: T,
+    combine: impl Fn(T, T) -> T + Copy,
+) -> ([[T; FEW_LANES]; 4], usize) {
+    const { assert!(B == 3 || B == 4) }
+    let mut all = [[identity; FEW_LANES]; 4];
+    let [a, b, c, d] = &mut all;
+    let mut at = 0;
+    while let Some(block) = x.get(at..at + B * FEW_LANES) {
+        let (x, _) = block.as_chunks::<FEW_LANES>();
+        fold_into(a, &x[0], of, combine);
+        fold_into(b, &x[1], of, combine);
+        fold_into(c, &x[2], of, combine);
+        if B == 4 {
+            fold_into(d, &x[B - 1], of, combine);
+        }
+        at += step;
+    }
+    (all, at)
 }
 
 /// Folds something of each of a few elements into the lane of its own.
@@ -232,29 +252,56 @@ fn fold_piece<T: Copy, const N: usize>(
 }
 
 super::doors::door! {
-    /// Folds each column of a table into the accumulator of its own, by leaves of so many rows. Where several rows go
-    /// abreast, the table is a run.
-    pub(crate) fn fold_columns[R: Reducer][R](wide: &mut [R::Acc], table: Table<&[R::T]>, rows: usize, abreast: usize);
+    /// Folds each column of tables of so many rows, which follow each other, into the accumulator of its own, by leaves of so many rows.
+    /// Where several rows go abreast, the table is a run.
+    pub(crate) fn fold_columns[R: Reducer][R](wide: &mut [R::Acc], tables: Table<&[R::T]>, height: usize, leaf: [usize; 2]);
     body fold_columns_body
 }
 #[inline(always)]
 pub(crate) fn fold_columns_body<const FMA: bool, R: Reducer>(
     wide: &mut [R::Acc],
-    table: Table<&[R::T]>,
-    rows: usize,
-    abreast: usize,
+    tables: Table<&[R::T]>,
+    height: usize,
+    [rows, abreast]: [usize; 2],
 ) {
-    let wide = &mut wide[..table.cols];
-    if abreast > 1 {
-        debug_assert!(table.is_run());
-        for run in table.run().chunks(rows * table.cols) {
-            add_abreast::<R>(wide, run, abreast * table.cols);
+    for (nr, wide) in wide.chunks_exact_mut(tables.cols).take(tables.rows / height).enumerate() {
+        let start = tables.start + (nr * height) as isize * tables.step;
+        let table = Table { start, rows: height, ..tables };
+        if abreast > 1 {
+            debug_assert!(table.is_run());
+            for run in table.run().chunks(rows * table.cols) {
+                add_abreast::<R>(wide, run, abreast * table.cols);
+            }
+        } else {
+            add_leaves::<R>(wide, table);
         }
-        return;
     }
+}
+
+/// Bytes from the first row of a strip to its last: few enough that the rows stay in the first-level cache, in places of their own.
+const STRIP_REACH: usize = 16 << 10;
+
+/// The columns of a table by leaves of [`ROWS`] rows.
+///
+/// Accumulators that are elements, such as the largest, stay in registers for several leaves of a strip of columns: where they are in memory,
+/// the compiler stores the elements that are larger, one by one, and `max` of columns takes up to twice as long.
+#[inline(always)]
+fn add_leaves<R: Reducer>(wide: &mut [R::Acc], table: Table<&[R::T]>) {
     let mut i = 0;
+    let most = STRIP_REACH / size_of::<R::T>() / table.step.unsigned_abs().max(1) / ROWS * ROWS;
+    while size_of::<R::Acc>() == size_of::<R::T>() && i + ROWS <= table.rows {
+        let rows = i..table.rows.min(i + most.max(ROWS)) / ROWS * ROWS;
+        let left = add_strips::<R, 32>(wide, table, rows.clone(), 0);
+        let left = add_strips::<R, 8>(wide, table, rows.clone(), left);
+        if left < table.cols {
+            for i in rows.clone().step_by(ROWS) {
+                add_leaf::<R>(wide, table, i, left);
+            }
+        }
+        i = rows.end;
+    }
     while i + ROWS <= table.rows {
-        add_rows::<R, ROWS>(wide, each(&[][..], |k| table.row(i + k)));
+        add_leaf::<R>(wide, table, i, 0);
         i += ROWS;
     }
     while i + 2 <= table.rows {
@@ -266,29 +313,63 @@ pub(crate) fn fold_columns_body<const FMA: bool, R: Reducer>(
     }
 }
 
+/// A leaf of the columns from one on.
+#[inline(always)]
+fn add_leaf<R: Reducer>(wide: &mut [R::Acc], table: Table<&[R::T]>, i: usize, left: usize) {
+    add_rows::<R, ROWS>(&mut wide[left..], each(&[][..], |k| &table.row(i + k)[left..]));
+}
+
+/// Strips of `W` columns, from one on, of some rows: whole leaves. Gives the first column that is left.
+#[inline(always)]
+fn add_strips<R: Reducer, const W: usize>(
+    wide: &mut [R::Acc],
+    table: Table<&[R::T]>,
+    rows: Range<usize>,
+    mut left: usize,
+) -> usize {
+    while let Some(wide) = wide[left..].first_chunk_mut::<W>() {
+        let mut own = *wide;
+        for i in rows.clone().step_by(ROWS) {
+            let rows: [&[R::T]; ROWS] = each(&[][..], |k| &table.row(i + k)[left..][..W]);
+            for k in 0..W {
+                let v = fold_lanes::<_, ROWS>(each(R::IDENTITY, |q| rows[q][k]), R::combine);
+                own[k] = R::merge(own[k], R::lift(v));
+            }
+        }
+        *wide = own;
+        left += W;
+    }
+    left
+}
+
 /// The columns of a leaf of short rows, in lanes for a number of whole rows, and a tree over the rows of these.
 #[inline(always)]
 fn add_abreast<R: Reducer>(wide: &mut [R::Acc], run: &[R::T], mut width: usize) {
-    let mut all = [R::IDENTITY; LANES];
-    let lanes = &mut all[..width];
-    let chunks = run.chunks_exact(width);
-    let rest = chunks.remainder();
-    for chunk in chunks {
+    // Lanes beyond the width get what is in the next rows, too, and are left alone.
+    let (all, done) = if width <= 3 * FEW_LANES {
+        fill_lanes::<_, 3>(run, width, |v| v, R::IDENTITY, R::combine)
+    } else {
+        fill_lanes::<_, 4>(run, width, |v| v, R::IDENTITY, R::combine)
+    };
+    let mut all = std::hint::black_box(Aligned(all)).0;
+    let lanes = &mut all.as_flattened_mut()[..width];
+    for chunk in run[done..].chunks(width) {
         for (lane, &v) in lanes.iter_mut().zip(chunk) {
             *lane = R::combine(*lane, v);
         }
     }
-    for (lane, &v) in lanes.iter_mut().zip(rest) {
-        *lane = R::combine(*lane, v);
-    }
+    // To and fro: where the larger element is kept in its place, the compiler stores under a mask (with AVX2 nearly half of `max` of 7 columns).
+    let mut other = [R::IDENTITY; LANES];
+    let (mut from, mut to) = (lanes, &mut other[..]);
     while width > wide.len() {
         width /= 2;
-        let (lower, upper) = lanes.split_at_mut(width);
-        for (a, &b) in lower.iter_mut().zip(&*upper) {
-            *a = R::combine(*a, b);
+        let (lower, upper) = from[..2 * width].split_at(width);
+        for ((v, &a), &b) in to.iter_mut().zip(lower).zip(upper) {
+            *v = R::combine(a, b);
         }
+        std::mem::swap(&mut from, &mut to);
     }
-    for (w, &v) in wide.iter_mut().zip(&*lanes) {
+    for (w, &v) in wide.iter_mut().zip(&*from) {
         *w = R::merge(*w, R::lift(v));
     }
 }
@@ -312,5 +393,57 @@ super::doors::door! {
 pub(crate) fn merge_wide_body<const FMA: bool, R: Reducer>(wide: &mut [R::Acc], part: &[R::Acc]) {
     for (w, &p) in wide.iter_mut().zip(part) {
         *w = R::merge(*w, p);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::task::{FirstSums, Max, Min};
+
+    fn larger(a: f32, b: f32) -> f32 {
+        if a.is_nan() || a > b { a } else { b }
+    }
+
+    /// Columns of every kind, with NaN among them, against one number after another; zeros of both signs are equal.
+    #[test]
+    fn largest_of_columns() {
+        let number = |i: usize| match i.wrapping_mul(2_654_435_761) >> 9 & 1023 {
+            0 => f32::NAN,
+            1..9 => -0.0,
+            9..17 => 0.0,
+            k => k as f32 - 500.0,
+        };
+        for cols in [1usize, 2, 3, 7, 8, 16, 17, 24, 31, 32, 33, 40, 63, 64, 100, 1024, 1100] {
+            for (rows, tables) in [(1, 1), (3, 2), (4, 1), (7, 3), (64, 2), (301, 1)] {
+                let data: Vec<f32> = (0..rows * cols * tables).map(number).collect();
+                let FirstSums::Rows { rows: leaf, abreast } = FirstSums::of_columns(cols) else {
+                    unreachable!()
+                };
+                let table =
+                    Table { data: &data[..], start: 0, rows: rows * tables, step: cols as isize, cols };
+                let column = |c: usize, sign: f32| {
+                    let (nr, c) = (c / cols, c % cols);
+                    let of = (0..rows).map(|r| sign * data[(nr * rows + r) * cols + c]);
+                    sign * of.fold(f32::NEG_INFINITY, larger)
+                };
+                let max = [fold_columns::<Max<f32>>, fold_columns_body::<false, Max<f32>>];
+                let min = [fold_columns::<Min<f32>>, fold_columns_body::<false, Min<f32>>];
+                for (max, min) in max.into_iter().zip(min) {
+                    let (mut largest, mut smallest) =
+                        (vec![f32::NEG_INFINITY; cols * tables], vec![f32::INFINITY; cols * tables]);
+                    max(&mut largest, table, rows, [leaf, abreast]);
+                    min(&mut smallest, table, rows, [leaf, abreast]);
+                    for c in 0..cols * tables {
+                        for (found, want) in [(largest[c], column(c, 1.0)), (smallest[c], column(c, -1.0))] {
+                            assert!(
+                                found == want || found.is_nan() && want.is_nan(),
+                                "{rows} rows of {cols}: {found} for {want}"
+                            );
+                        }
+                    }
+                }
+            }
+        }
     }
 }

@@ -3,7 +3,7 @@
 use super::doors::door;
 use super::each;
 use super::level::{Level, level};
-use super::transpose::{SMALL_SIDE, transpose_columns};
+use super::transpose::{EIGHT, transpose_columns};
 use crate::dtype::{Block, BlockMut, Element};
 
 door! {
@@ -230,7 +230,7 @@ fn lay_out_columns_body<const FMA: bool, T: Element>(
         4 if stride == 4 => return lay_out_groups::<T, 4>(src, (start, step), out),
         _ => {}
     }
-    if rows.min(cols) >= SMALL_SIDE
+    if rows.min(cols) >= EIGHT
         && let (Block::F32(src), BlockMut::F32(out)) = (T::block(src), T::block_mut(out))
         && transpose_columns(&src[start..], step, [rows, cols], out, stride)
     {

@@ -26,6 +26,7 @@ mod remainder;
 mod scan;
 mod scatter;
 mod scattered;
+pub(crate) mod short_rows;
 mod simple;
 pub(crate) mod softmax;
 mod sums;

@@ -1,5 +1,6 @@
 //! Squares of a transposed matrix, which stay in registers.
 
+use super::each;
 use crate::dtype::Element;
 #[cfg(target_arch = "x86_64")]
 use crate::kernels::level::{Level, level};
@@ -48,53 +49,32 @@ pub(crate) fn transpose_f32(rows: [&[f32; SIDE]; SIDE], out: &mut [f32], stride:
 #[target_feature(enable = "avx2")]
 unsafe fn transpose_avx2(rows: [&[f32; SIDE]; SIDE], out: *mut f32, stride: usize) {
     use std::arch::x86_64::*;
-    for col in (0..SIDE).step_by(4) {
-        // SAFETY: a row has four numbers from `col` on.
-        let columns = [0, 8]
-            .map(|below| unsafe { four_columns(std::array::from_fn(|r| rows[below + r][col..].as_ptr())) });
-        for r in 0..4 {
-            for (half, columns) in columns.iter().enumerate() {
+    for col in (0..SIDE).step_by(FOUR) {
+        let mut columns = [[_mm256_setzero_ps(); 2]; FOUR];
+        for half in 0..2 {
+            let first: [*const f32; EIGHT] =
+                each(std::ptr::null(), |i| rows[EIGHT * half + i][col..].as_ptr());
+            // SAFETY: a row has four numbers from `col` on.
+            let of_half = unsafe { columns_of_f32(first) };
+            for (halves, column) in columns.iter_mut().zip(of_half) {
+                halves[half] = column;
+            }
+        }
+        for (r, halves) in columns.into_iter().enumerate() {
+            for (half, column) in halves.into_iter().enumerate() {
                 // SAFETY: as promised by the caller.
-                unsafe { _mm256_storeu_ps(out.add((col + r) * stride + 8 * half), columns[r]) };
+                unsafe { _mm256_storeu_ps(out.add((col + r) * stride + EIGHT * half), column) };
             }
         }
     }
 }
-
-/// Four columns of eight rows: each register holds four numbers of a row and of the fourth row below it, and squares of four by four are
-/// transposed in either half. Registers of sixteen took 1.1 times as long on a Zen 4.
-///
-/// # Safety
-/// Four numbers may be read of each row.
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2")]
-#[inline]
-unsafe fn four_columns(rows: [*const f32; 8]) -> [std::arch::x86_64::__m256; 4] {
-    use std::arch::x86_64::*;
-    let mut x = [_mm256_setzero_ps(); 4];
-    for i in 0..4 {
-        // SAFETY: as promised by the caller.
-        x[i] = unsafe { _mm256_loadu2_m128(rows[i + 4], rows[i]) };
-    }
-    let (a, b) = (_mm256_unpacklo_ps(x[0], x[1]), _mm256_unpackhi_ps(x[0], x[1]));
-    let (c, d) = (_mm256_unpacklo_ps(x[2], x[3]), _mm256_unpackhi_ps(x[2], x[3]));
-    [
-        _mm256_shuffle_ps::<0x44>(a, c),
-        _mm256_shuffle_ps::<0xee>(a, c),
-        _mm256_shuffle_ps::<0x44>(b, d),
-        _mm256_shuffle_ps::<0xee>(b, d),
-    ]
-}
-
-/// Rows and columns of the squares of [`transpose_columns`].
-pub(crate) const SMALL_SIDE: usize = 8;
 
 /// Rows of squares that are gone through together: where columns lie far apart, each gives some lines of memory at a time. A transposed
 /// copy of 3,162 by 3,162 takes a third of the time that rows of sixteen took, by way of a block.
 #[cfg(target_arch = "x86_64")]
 const TALL: usize = 64;
 
-/// Columns that are `step` apart, of at least [`SMALL_SIDE`] elements and as many columns, as rows that are `stride` apart; where the processor
+/// Columns that are `step` apart, of at least [`EIGHT`] elements and as many columns, as rows that are `stride` apart; where the processor
 /// has wide shuffles, else nothing is done. What is left over of a side has a square, too, that begins before it.
 pub(crate) fn transpose_columns(
     src: &[f32],
@@ -105,7 +85,7 @@ pub(crate) fn transpose_columns(
 ) -> bool {
     #[cfg(target_arch = "x86_64")]
     if has_wide_shuffles() {
-        assert!(rows.min(cols) >= SMALL_SIDE && src.len() >= (cols - 1) * step + rows);
+        assert!(rows.min(cols) >= EIGHT && src.len() >= (cols - 1) * step + rows);
         assert!(stride >= cols && out.len() >= (rows - 1) * stride + cols);
         // SAFETY: `level` never exceeds what was detected on this processor, and both matrices lie in their slices.
         unsafe { columns_avx2(src.as_ptr(), step, [rows, cols], out.as_mut_ptr(), stride) };
@@ -121,14 +101,15 @@ pub(crate) fn transpose_columns(
 unsafe fn columns_avx2(src: *const f32, step: usize, [rows, cols]: [usize; 2], out: *mut f32, stride: usize) {
     use std::arch::x86_64::*;
     for from in (0..rows).step_by(TALL) {
-        for c in (0..cols).step_by(SMALL_SIDE) {
-            let c = c.min(cols - SMALL_SIDE);
-            for r in (from..(from + TALL).min(rows)).step_by(SMALL_SIDE) {
-                let r = r.min(rows - SMALL_SIDE);
-                for half in [r, r + 4] {
+        for c in (0..cols).step_by(EIGHT) {
+            let c = c.min(cols - EIGHT);
+            for r in (from..(from + TALL).min(rows)).step_by(EIGHT) {
+                let r = r.min(rows - EIGHT);
+                for half in [r, r + FOUR] {
                     // SAFETY: the square lies in both matrices, as promised by the caller.
                     unsafe {
-                        let columns = four_columns(std::array::from_fn(|k| src.add((c + k) * step + half)));
+                        let columns =
+                            columns_of_f32(each(std::ptr::null(), |k| src.add((c + k) * step + half)));
                         for (k, column) in columns.into_iter().enumerate() {
                             _mm256_storeu_ps(out.add((half + k) * stride + c), column);
                         }
@@ -138,6 +119,134 @@ unsafe fn columns_avx2(src: *const f32, step: usize, [rows, cols]: [usize; 2], o
         }
     }
 }
+
+/// Rows and columns that are transposed in a few registers.
+pub(crate) const EIGHT: usize = 8;
+pub(super) const FOUR: usize = 4;
+
+/// Says that the processor has the shuffles of AVX2.
+#[derive(Clone, Copy)]
+pub(super) struct WideShuffles(());
+
+impl WideShuffles {
+    /// `None` where a loop does without, at the level that is set.
+    #[inline(always)]
+    pub(super) fn of_processor() -> Option<WideShuffles> {
+        has_wide_shuffles().then_some(WideShuffles(()))
+    }
+
+    /// Four columns of the eight rows that begin `step` apart, in registers.
+    #[inline(always)]
+    #[cfg(target_arch = "x86_64")]
+    pub(super) fn four_columns<T: Element>(self, x: &[T], step: usize) -> [[T; EIGHT]; FOUR] {
+        const { assert!(size_of::<T>() == size_of::<f32>() || size_of::<T>() == size_of::<f64>()) }
+        assert!(x.len() >= (EIGHT - 1) * step + FOUR);
+        // SAFETY: the processor has AVX2, as `self` says, and the last row has four elements. Elements of either size are moved as they
+        // are, and there are as many.
+        unsafe {
+            if size_of::<T>() == size_of::<f32>() {
+                let x = x.as_ptr().cast::<f32>();
+                std::mem::transmute_copy(&columns_of_f32(each(x, |i| x.add(i * step))))
+            } else {
+                let x = x.as_ptr().cast::<f64>();
+                std::mem::transmute_copy(&columns_of_f64(each(x, |i| x.add(i * step))))
+            }
+        }
+    }
+
+    /// The same numbers, of which the compiler is not told where they come from.
+    #[inline(always)]
+    #[cfg(target_arch = "x86_64")]
+    pub(super) fn hidden<T: Element>(self, x: [T; EIGHT]) -> [T; EIGHT] {
+        const { assert!(size_of::<T>() == size_of::<f32>() || size_of::<T>() == size_of::<f64>()) }
+        // SAFETY: the processor has AVX2, as `self` says. Elements of either size are in as many registers.
+        unsafe {
+            if size_of::<T>() == size_of::<f32>() {
+                std::mem::transmute_copy(&hidden_ps(std::mem::transmute_copy(&x)))
+            } else {
+                let [a, b]: [_; 2] = std::mem::transmute_copy(&x);
+                std::mem::transmute_copy(&[hidden_pd(a), hidden_pd(b)])
+            }
+        }
+    }
+
+    #[cfg(not(target_arch = "x86_64"))]
+    pub(super) fn hidden<T>(self, x: [T; EIGHT]) -> [T; EIGHT] {
+        x
+    }
+
+    #[cfg(not(target_arch = "x86_64"))]
+    pub(super) fn four_columns<T: Element>(self, x: &[T], step: usize) -> [[T; EIGHT]; FOUR] {
+        each([T::default(); EIGHT], |col| each(T::default(), |row| x[row * step + col]))
+    }
+}
+
+/// Each register holds four numbers of a row and of the fourth row below it; squares of four by four are transposed in either half.
+/// Registers of sixteen took 1.1 times as long to transpose squares on a Zen 4.
+///
+/// # Safety
+/// Each row has four numbers.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+#[inline]
+unsafe fn columns_of_f32(rows: [*const f32; EIGHT]) -> [std::arch::x86_64::__m256; FOUR] {
+    use std::arch::x86_64::*;
+    let mut x = [_mm256_setzero_ps(); FOUR];
+    for i in 0..FOUR {
+        // SAFETY: as promised by the caller.
+        x[i] = unsafe { _mm256_loadu2_m128(rows[i + FOUR], rows[i]) };
+    }
+    let (a, b) = (_mm256_unpacklo_ps(x[0], x[1]), _mm256_unpackhi_ps(x[0], x[1]));
+    let (c, d) = (_mm256_unpacklo_ps(x[2], x[3]), _mm256_unpackhi_ps(x[2], x[3]));
+    [
+        hidden_ps(_mm256_shuffle_ps::<0x44>(a, c)),
+        hidden_ps(_mm256_shuffle_ps::<0xee>(a, c)),
+        hidden_ps(_mm256_shuffle_ps::<0x44>(b, d)),
+        hidden_ps(_mm256_shuffle_ps::<0xee>(b, d)),
+    ]
+}
+
+/// The same with registers of four numbers: of two columns, in two rows and two others.
+///
+/// # Safety
+/// Each row has four numbers.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+#[inline]
+unsafe fn columns_of_f64(rows: [*const f64; EIGHT]) -> [[std::arch::x86_64::__m256d; 2]; FOUR] {
+    use std::arch::x86_64::*;
+    let mut columns = [[_mm256_setzero_pd(); 2]; FOUR];
+    for half in 0..2 {
+        for col in [0, 2] {
+            // SAFETY: as promised by the caller.
+            let pair = |i: usize| unsafe {
+                _mm256_loadu2_m128d(rows[4 * half + i + 2].add(col), rows[4 * half + i].add(col))
+            };
+            let (a, b) = (pair(0), pair(1));
+            columns[col][half] = hidden_pd(_mm256_unpacklo_pd(a, b));
+            columns[col + 1][half] = hidden_pd(_mm256_unpackhi_pd(a, b));
+        }
+    }
+    columns
+}
+
+/// Hides from the compiler where a register comes from: it would take the arithmetic behind shuffles apart, to smaller vectors.
+macro_rules! hidden {
+    ($name:ident, $register:ident) => {
+        #[cfg(target_arch = "x86_64")]
+        #[target_feature(enable = "avx2")]
+        #[inline]
+        fn $name(mut x: std::arch::x86_64::$register) -> std::arch::x86_64::$register {
+            // SAFETY: there are no instructions.
+            unsafe {
+                std::arch::asm!("/* {0} */", inout(ymm_reg) x, options(pure, nomem, nostack, preserves_flags));
+            }
+            x
+        }
+    };
+}
+hidden!(hidden_ps, __m256);
+hidden!(hidden_pd, __m256d);
 
 #[cfg(test)]
 mod tests {

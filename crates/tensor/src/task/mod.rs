@@ -24,6 +24,8 @@ use smallvec::SmallVec;
 pub(crate) use iter::{
     Blocks, FirstSums, LANES, ROWS, RUN, Reduce, Reducer, STRIP, Sum, WideMut, is_in_order,
 };
+#[cfg(test)]
+pub(crate) use iter::{Max, Min};
 pub(crate) use product::{Spec, batch_of, expect_one_dtype};
 use short::ReadAlike;
 pub use short::{added, computed, folded};

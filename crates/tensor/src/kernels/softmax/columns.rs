@@ -3,7 +3,7 @@
 use super::{RowFloat, RowFormula, larger, taken};
 use crate::buffer::Room;
 use crate::kernels::doors::door;
-use crate::kernels::folds::{Table, fold_columns_body};
+use crate::kernels::folds::{Table, fold_columns};
 use crate::kernels::lane::Lane;
 use crate::kernels::level::{Level, level};
 use crate::task::{FirstSums, RUN, Reducer};
@@ -94,7 +94,8 @@ fn write_plane<const FMA: bool, T: RowFloat, F: RowFormula>(
             if F::TRAITS.plain { a } else { Table { data: &*results, start: 0, step: n as isize, ..a } };
         let wide = &mut [T::Sum::START; MOST_COLUMNS][..n];
         let FirstSums::Rows { rows, abreast } = FirstSums::of_columns(n) else { unreachable!("of columns") };
-        fold_columns_body::<FMA, T::Sum>(wide, terms, rows, abreast);
+        // By a call: written out, it would be compiled for each formula.
+        fold_columns::<T::Sum>(wide, terms, lines, [rows, abreast]);
         for (sum, &wide) in sums.iter_mut().zip(&*wide) {
             *sum = T::Sum::finish(wide);
         }

@@ -124,6 +124,12 @@ impl FoldTable {
         let folding = results.folding;
         if segment >= cols {
             let grain = if rows * cols <= GRAIN { rows } else { piece(rows * cols).div_ceil(cols) };
+            if let (Elements::Stored(data), true) = (elements, cols <= leaf) {
+                let Results { out, onto, .. } = results;
+                return split_work(rows, grain, out, &|out, at| out.split_at(at), &|first, len, out| {
+                    folding.rows(out, table(*data, first * cols, len, cols), onto);
+                });
+            }
             return results.fold(rows, 1, grain, &|first, len, wide| {
                 elements.lines(folding, (wide, 1), first * cols, (len, cols), leaf);
             });
@@ -139,22 +145,30 @@ impl FoldTable {
     fn columns(&self, results: Results<'_>, data: Block<'_>, leaf: usize, abreast: usize) {
         let FoldTable { batch, rows, cols, segment, .. } = *self;
         let folding = results.folding;
-        let part = |wide: WideMut<'_>, start: usize, rows: usize, width: usize| {
-            let table = Table { data, start: start as isize, rows, step: cols as isize, cols: width };
-            folding.columns(wide, table, leaf, abreast);
+        let part = |wide: WideMut<'_>, start: usize, height: usize, (tables, width): (usize, usize)| {
+            let tables = Table {
+                data,
+                start: start as isize,
+                rows: tables * height,
+                step: cols as isize,
+                cols: width,
+            };
+            folding.columns(wide, tables, height, [leaf, abreast]);
         };
         if batch > 1 {
             let grain = piece(batch * rows * cols).div_ceil(rows * cols);
-            return results.fold(batch, cols, grain, &|first, len, mut wide| {
-                (0..len).for_each(|k| part(wide.from(k * cols), (first + k) * rows * cols, rows, cols));
+            return results.fold(batch, cols, grain, &|first, len, wide| {
+                part(wide, first * rows * cols, rows, (len, cols));
             });
         }
         if segment >= rows {
             let grain = if rows * cols <= GRAIN { cols } else { SMALL_STRIP };
-            return results.fold(cols, 1, grain, &|left, width, wide| part(wide, left, rows, width));
+            return results.fold(cols, 1, grain, &|left, width, wide| {
+                part(wide, left, rows, (1, width));
+            });
         }
         results.fold_segments(rows.div_ceil(segment), cols, &|_| 0, &|k, wide| {
-            part(wide, k * segment * cols, segment.min(rows - k * segment), cols);
+            part(wide, k * segment * cols, segment.min(rows - k * segment), (1, cols));
         });
     }
 }

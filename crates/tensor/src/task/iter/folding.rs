@@ -7,6 +7,8 @@ use super::reducer::{Max, Min, Prod, Reducer, Sum};
 use super::wide::{Accumulator, Wide, WideMut};
 use crate::dtype::{Block, BlockMut, DType, Element};
 use crate::kernels::folds::{self, Table};
+use crate::kernels::short_rows;
+use crate::task::LANES;
 
 /// A reducer of some element type, in calls that fold a whole table.
 pub(crate) trait Folding: Sync {
@@ -16,8 +18,12 @@ pub(crate) trait Folding: Sync {
     /// Folds each row of a table into the accumulator of its own, `step` apart; all into the first if that is 0.
     fn lines(&self, wide: WideMut<'_>, step: usize, table: Table<Block<'_>>, leaf: usize);
 
-    /// Folds each column of a table into the accumulator of its own, by leaves of so many rows.
-    fn columns(&self, wide: WideMut<'_>, table: Table<Block<'_>>, rows: usize, abreast: usize);
+    /// Folds each row of a table, which is one leaf, to the result of its own; onto what is there if so.
+    fn rows(&self, out: BlockMut<'_>, table: Table<Block<'_>>, onto: bool);
+
+    /// Folds each column of tables of so many rows, which follow each other, into the accumulator of its own, by leaves of so many rows, so
+    /// many of them abreast.
+    fn columns(&self, wide: WideMut<'_>, tables: Table<Block<'_>>, height: usize, leaf: [usize; 2]);
 
     /// Merges `len` others, from `start` on, into the first accumulators.
     fn merge(&self, wide: WideMut<'_>, others: &Wide, start: usize, len: usize);
@@ -52,7 +58,7 @@ struct Leveled<R>(PhantomData<R>);
 struct PlainFolding<R>(PhantomData<R>);
 
 macro_rules! folding {
-    ($name:ident, $lines:path, $columns:path, $merge:path) => {
+    ($name:ident, $lines:path, $rows:path, $columns:path, $merge:path) => {
         impl<R: Reducer> Folding for $name<R> {
             fn start(&self, n: usize) -> Wide {
                 R::Acc::wide(R::START, n)
@@ -62,8 +68,12 @@ macro_rules! folding {
                 $lines(own::<R>(wide), step, table.typed(), leaf);
             }
 
-            fn columns(&self, wide: WideMut<'_>, table: Table<Block<'_>>, rows: usize, abreast: usize) {
-                $columns(own::<R>(wide), table.typed(), rows, abreast);
+            fn rows(&self, out: BlockMut<'_>, table: Table<Block<'_>>, onto: bool) {
+                rows::<R>($rows, out, table.typed(), onto);
+            }
+
+            fn columns(&self, wide: WideMut<'_>, tables: Table<Block<'_>>, height: usize, leaf: [usize; 2]) {
+                $columns(own::<R>(wide), tables.typed(), height, leaf);
             }
 
             fn merge(&self, wide: WideMut<'_>, others: &Wide, start: usize, len: usize) {
@@ -76,10 +86,17 @@ macro_rules! folding {
         }
     };
 }
-folding!(Leveled, folds::fold_lines::<R>, folds::fold_columns::<R>, folds::merge_wide::<R>);
+folding!(
+    Leveled,
+    folds::fold_lines::<R>,
+    short_rows::fold_rows::<R>,
+    folds::fold_columns::<R>,
+    folds::merge_wide::<R>
+);
 folding!(
     PlainFolding,
     folds::fold_lines_body::<false, R>,
+    short_rows::fold_rows_body::<false, R>,
     folds::fold_columns_body::<false, R>,
     folds::merge_wide_body::<false, R>
 );
@@ -89,6 +106,27 @@ fn finish<R: Reducer>(wide: &[R::Acc], repeats: usize, out: BlockMut<'_>, onto: 
     for (&acc, out) in wide.iter().zip(out) {
         let v = R::finish(if repeats == 1 { acc } else { R::repeat(acc, repeats) });
         *out = if onto { R::combine(*out, v) } else { v };
+    }
+}
+
+/// What a leaf amounts to is the leaf itself: nothing is lifted.
+fn rows<R: Reducer>(
+    fold: impl Fn(&mut [R::T], Table<&[R::T]>),
+    out: BlockMut<'_>,
+    table: Table<&[R::T]>,
+    onto: bool,
+) {
+    let out = R::T::slice_mut(out).expect("results are of the folding's type");
+    if !onto {
+        return fold(out, table);
+    }
+    let mut leaves = [R::IDENTITY; LANES];
+    for (nr, out) in out.chunks_mut(LANES).enumerate() {
+        let start = table.start + (nr * LANES) as isize * table.step;
+        fold(&mut leaves, Table { start, rows: out.len(), ..table });
+        for (out, &leaf) in out.iter_mut().zip(&leaves) {
+            *out = R::combine(*out, leaf);
+        }
     }
 }
 

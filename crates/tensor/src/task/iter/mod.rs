@@ -42,6 +42,8 @@ pub(crate) use fold::Reduce;
 pub(super) use fold::{Fold, few, fold};
 pub(crate) use order::{FirstSums, LANES, ROWS, RUN, STRIP, is_in_order};
 pub(super) use over::{Addition, OverItself};
+#[cfg(test)]
+pub(crate) use reducer::{Max, Min};
 pub(crate) use reducer::{Reducer, Sum};
 pub(super) use sink::{Goal, fold_each};
 pub(super) use update::{Job, update_all};

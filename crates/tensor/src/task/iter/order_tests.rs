@@ -194,7 +194,7 @@ fn sum_of_leaves(leaves: &[Elements], divided: usize, leaf: FirstSums, dtype: DT
                 }
                 FirstSums::Rows { rows, abreast } => {
                     let table = Table { data, start: 0, rows: len, step: 1, cols: 1 };
-                    folding.columns(wide.all(), table, rows, abreast);
+                    folding.columns(wide.all(), table, table.rows, [rows, abreast]);
                 }
             }
         }

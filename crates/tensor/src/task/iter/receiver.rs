@@ -47,12 +47,12 @@ impl Receiver<'_> {
             Receiver::Folded(wide) => match walk.sinks[t].order.leaf {
                 FirstSums::Run(leaf) => walk.folding.lines(wide.from(at), step, table, leaf),
                 FirstSums::Rows { rows, abreast } if step == 0 => {
-                    walk.folding.columns(wide.from(at), table, rows, abreast);
+                    walk.folding.columns(wide.from(at), table, table.rows, [rows, abreast]);
                 }
                 FirstSums::Rows { rows, abreast } => {
                     for i in 0..table.rows {
                         let row = Table { start: table.start + i as isize * table.step, rows: 1, ..table };
-                        walk.folding.columns(wide.from(at + i * step), row, rows, abreast);
+                        walk.folding.columns(wide.from(at + i * step), row, 1, [rows, abreast]);
                     }
                 }
             },

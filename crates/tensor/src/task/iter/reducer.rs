@@ -120,8 +120,8 @@ plain_reducer!(Max<i64>, i64::MIN, |a, b| a.max(b), |v, _n| v);
 plain_reducer!(Min<i64>, i64::MAX, |a, b| a.min(b), |v, _n| v);
 macro_rules! float_extremes {
     ($($t:ident),*) => {$(
-        plain_reducer!(Max<$t>, $t::NEG_INFINITY, |a, b| { let m = if a > b { a } else { b }; if a != a { a } else { m } }, |v, _n| v);
-        plain_reducer!(Min<$t>, $t::INFINITY, |a, b| { let m = if a < b { a } else { b }; if a != a { a } else { m } }, |v, _n| v);
+        plain_reducer!(Max<$t>, $t::NEG_INFINITY, |a, b| { let b = if a != a { a } else { b }; if a > b { a } else { b } }, |v, _n| v);
+        plain_reducer!(Min<$t>, $t::INFINITY, |a, b| { let b = if a != a { a } else { b }; if a < b { a } else { b } }, |v, _n| v);
     )*};
 }
 float_extremes!(f32, f64);
