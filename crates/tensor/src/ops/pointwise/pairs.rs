@@ -103,7 +103,7 @@ binary! {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Tensor, TensorFacts, refused, tensor};
+    use crate::{DType, Tensor, TensorFacts, refused, tensor};
 
     const NUMBERS: [f64; 11] =
         [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 0.0, -0.0, 1.0, -2.5, 1e-310, -1e300, 3.0, 0.4];
@@ -132,10 +132,8 @@ mod tests {
     fn angles_and_lengths_are_accurate_everywhere() {
         let mut random = crate::random::Generator::new(7);
         let n = [20_000];
-        let mut draw = || {
-            &random.randn_with(n, crate::DType::F64)
-                * &(&random.randn_with(n, crate::DType::F64) * 40.0).exp2()
-        };
+        let mut draw =
+            || &random.randn_with(n, DType::F64) * &(&random.randn_with(n, DType::F64) * 40.0).exp2();
         let (a, b) = (draw(), draw());
         let numbers = |t: &Tensor| t.to_vec::<f64>().unwrap();
         let [angles, lengths] = [a.atan2(&b), a.hypot(&b)].map(|t| numbers(&t.unwrap()));
@@ -163,6 +161,32 @@ mod tests {
         assert_eq!(b.fmin(true).unwrap(), b);
     }
 
+    /// Bounds that are numbers are not read as those are that lie in tensors.
+    #[test]
+    fn numbers_bound_as_tensors_do() {
+        let specials = [0.0, -0.0, 0.25, -3.5, f64::NAN, f64::INFINITY, f64::NEG_INFINITY];
+        let x = Tensor::from_vec(specials.repeat(9).to_vec(), [63]).unwrap();
+        for dtype in [DType::F32, DType::F64, DType::I64, DType::Bool] {
+            let x = if dtype.is_float() { x.to(dtype) } else { tensor![-4, 0, 1, 7].to(dtype) };
+            for lo in specials {
+                for hi in specials {
+                    let [low, high] = [lo, hi].map(|v| {
+                        Tensor::full_with([], v, if dtype == DType::F64 { dtype } else { DType::F32 })
+                    });
+                    let (found, want) = (x.clamp(lo, hi).unwrap(), x.clamp(&low, &high).unwrap());
+                    assert_eq!(found.dtype(), want.dtype());
+                    let bits = |t: &Tensor| -> Vec<u64> {
+                        let values = t.double().to_vec::<f64>().unwrap().into_iter();
+                        values.map(|v| if v.is_nan() { u64::MAX } else { v.to_bits() }).collect()
+                    };
+                    assert_eq!(bits(&found), bits(&want), "{dtype} between {lo} and {hi}");
+                }
+            }
+        }
+        assert_eq!(tensor![-4, 7; i64].clamp(-1, i64::MAX).unwrap(), tensor![-1, 7; i64]);
+        assert!(tensor![true].clamp(false, true).is_err());
+    }
+
     trait Signs {
         fn map_signs(self) -> Vec<bool>;
     }
@@ -185,7 +209,7 @@ mod tests {
         let (i, b) = (tensor![1, 0; i64], tensor![true, false]);
         assert_eq!(i.xlogy(1).unwrap(), tensor![0.0, 0.0]);
         assert_eq!(b.copysign(-1).unwrap(), tensor![-1.0, 0.0]);
-        assert_eq!(b.atan2(&b).unwrap().dtype(), crate::DType::F32);
+        assert_eq!(b.atan2(&b).unwrap().dtype(), DType::F32);
         assert!(refused!(i.hypot(&i), TensorFacts::DTypeUnsupported { op: "hypot", .. }));
         assert!(refused!(b.clone().logaddexp_(&i), TensorFacts::DTypeUnsupported { op: "logaddexp_", .. }));
         assert!(i.hypot(0.5).is_ok());
