@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 
 use smallvec::SmallVec;
 
-use crate::node::{DROPPED, Describe, Node, NodeKind, Var, VarKind};
+use crate::node::{DROPPED, Describe, EMPTIED, Node, NodeKind, Var, VarKind};
 use crate::rule::NOTHING;
 
 /// Parts of dropped nodes that may own further nodes. They are only there to be dropped.
@@ -36,9 +36,6 @@ thread_local! {
     static DRAINING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// The number of a node that has handed over what it owns, and has been counted.
-const EMPTIED: u64 = u64::MAX;
-
 impl Drop for Node {
     fn drop(&mut self) {
         if self.sequence == EMPTIED {
@@ -53,9 +50,19 @@ impl Drop for Node {
         let mut next: SmallVec<[Arc<Node>; 4]> = SmallVec::new();
         let (mut dropped, mut others) = (1, false);
         self.own_nodes().for_each(|node| next.push(node));
-        while let Some(node) = next.pop() {
-            // None if somebody else has got hold of it meanwhile, who will drop it.
-            let Some(mut own) = Arc::into_inner(node) else { continue };
+        while let Some(mut node) = next.pop() {
+            let mut apart;
+            let own = match Arc::get_mut(&mut node) {
+                Some(own) => own,
+                // Somebody else has got hold of it meanwhile, who will drop it, if that has not happened by now.
+                None => match Arc::into_inner(node) {
+                    Some(own) => {
+                        apart = own;
+                        &mut apart
+                    }
+                    None => continue,
+                },
+            };
             if own.owns_more() {
                 own.give_up();
                 others = true;

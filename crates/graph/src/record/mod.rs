@@ -8,7 +8,7 @@ use foldback_tensor::{Packed, Tensor};
 use smallvec::SmallVec;
 
 use crate::mode::{is_budgeted, location};
-use crate::node::{Describe, Edge, Node, NodeKind, Var};
+use crate::node::{Describe, Edge, InputMetadata, Node, NodeKind, Var};
 use crate::origins::is_recording;
 use crate::profile;
 use crate::recording::keep;
@@ -60,36 +60,36 @@ fn node_of_rule<const N: usize>(
     if !is_recording(&inputs) || !inputs.iter().any(|v| v.requires_grad()) || !result.dtype().is_float() {
         return None;
     }
-    let (mut next_edges, mut saves) = (Edges::new(), 0);
-    for (v, gradient) in inputs.iter().zip(rule.gradients) {
-        let edge = v.edge();
-        if edge.is_some() {
-            saves |= gradient.as_ref().map_or(0, |g| g.saves);
-        }
-        next_edges.push(edge);
-    }
-    let mut saved = Saved::default();
-    if saves != 0
-        && let Saved::Kept(saved) = &mut saved
-    {
-        for (place, v) in values.into_iter().enumerate() {
-            if saves >> place & 1 != 0 {
-                saved.push(Some(Packed::new(v, result.shape())));
-            } else if saves >> place != 0 {
-                saved.push(None);
+    let node = Node::filled(NodeKind::Rule(rule, params), location(), |node| {
+        let mut saves = 0;
+        for (v, gradient) in inputs.iter().zip(rule.gradients) {
+            let edge = v.edge();
+            if edge.is_some() {
+                saves |= gradient.as_ref().map_or(0, |g| g.saves);
             }
+            node.next_edges.push(edge);
         }
-        if saves >> N & 1 != 0 {
-            saved.push(Some(Packed::new(result, result.shape())));
+        node.metadata.push(InputMetadata::of(result));
+        if saves != 0 {
+            node.change_kept(|saved| {
+                for (place, v) in values.into_iter().enumerate() {
+                    if saves >> place & 1 != 0 {
+                        saved.push(Some(Packed::new(v, result.shape())));
+                    } else if saves >> place != 0 {
+                        saved.push(None);
+                    }
+                }
+                if saves >> N & 1 != 0 {
+                    saved.push(Some(Packed::new(result, result.shape())));
+                }
+            });
         }
-    }
-    if is_budgeted()
-        && let Saved::Kept(kept) = &mut saved
-    {
-        let again = recipe(rule, params, &inputs, &values, saves, result);
-        saved = within_budget(&next_edges, results, std::mem::take(kept), again);
-    }
-    let node = Node::of_results(NodeKind::Rule(rule, params), next_edges, results, saved, location());
+        if is_budgeted() {
+            let again = recipe(rule, params, &inputs, &values, saves, result);
+            let kept = node.change_kept(std::mem::take);
+            node.keep(within_budget(&node.next_edges, results, kept, again));
+        }
+    });
     note(&node, results);
     Some(node)
 }
