@@ -25,6 +25,9 @@ fn lay_out_body<const FMA: bool, T: Element>(
         return out.fill(src[start as usize]);
     }
     let rows = out.len() / cols;
+    if row_step == 0 && rows >= 8 {
+        return lay_out_again(src, start, col_step, cols, out);
+    }
     if row_step == 1 && col_step > 1 && (rows >= 8 || rows <= 4 && col_step as usize == rows) {
         return lay_out_columns_body::<FMA, T>(
             src,
@@ -147,6 +150,23 @@ fn lay_out_run<T: Element>(run: &[T], row: &mut [T]) {
     }
     for (o, &v) in to_rest.iter_mut().zip(rest) {
         *o = v;
+    }
+}
+
+/// The same row again and again: what has been written is copied, twice as much each time.
+#[inline(always)]
+fn lay_out_again<T: Element>(src: &[T], start: isize, col_step: isize, cols: usize, out: &mut [T]) {
+    /// Elements that are copied at a time at most, from the first-level cache.
+    const MOST: usize = 1024;
+    for (o, k) in out[..cols].iter_mut().zip(0isize..) {
+        *o = src[(start + k * col_step) as usize];
+    }
+    let most = (MOST / cols).max(1) * cols;
+    let mut done = cols;
+    while done < out.len() {
+        let n = done.min(most).min(out.len() - done);
+        out.copy_within(..n, done);
+        done += n;
     }
 }
 
