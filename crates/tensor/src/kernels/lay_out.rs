@@ -4,7 +4,7 @@ use super::doors::door;
 use super::each;
 use super::level::{Level, level};
 use super::transpose::{EIGHT, transpose_columns};
-use crate::dtype::{Block, BlockMut, Element};
+use crate::dtype::Element;
 
 door! {
     /// Lays out rows of `cols` elements, with a step from row to row and one within a row, one after another.
@@ -250,10 +250,7 @@ fn lay_out_columns_body<const FMA: bool, T: Element>(
         4 if stride == 4 => return lay_out_groups::<T, 4>(src, (start, step), out),
         _ => {}
     }
-    if rows.min(cols) >= EIGHT
-        && let (Block::F32(src), BlockMut::F32(out)) = (T::block(src), T::block_mut(out))
-        && transpose_columns(&src[start..], step, [rows, cols], out, stride)
-    {
+    if rows.min(cols) >= EIGHT && transpose_columns(&src[start..], step, [rows, cols], out, stride) {
         return;
     }
     lay_out_small_squares(src, (start, step), [rows, cols], out, stride);

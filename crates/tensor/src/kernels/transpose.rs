@@ -74,20 +74,21 @@ unsafe fn transpose_avx2(rows: [&[f32; SIDE]; SIDE], out: *mut f32, stride: usiz
 #[cfg(target_arch = "x86_64")]
 const TALL: usize = 64;
 
-/// Columns that are `step` apart, of at least [`EIGHT`] elements and as many columns, as rows that are `stride` apart; where the processor
-/// has wide shuffles, else nothing is done. What is left over of a side has a square, too, that begins before it.
-pub(crate) fn transpose_columns(
-    src: &[f32],
+/// Columns that are `step` apart, of at least [`EIGHT`] elements of four or eight bytes and as many columns, as rows that are `stride` apart;
+/// where the processor has wide shuffles, else nothing is done. What is left over of a side has a square, too, that begins before it.
+pub(crate) fn transpose_columns<T: Element>(
+    src: &[T],
     step: usize,
     [rows, cols]: [usize; 2],
-    out: &mut [f32],
+    out: &mut [T],
     stride: usize,
 ) -> bool {
     #[cfg(target_arch = "x86_64")]
-    if has_wide_shuffles() {
+    if has_wide_shuffles() && matches!(size_of::<T>(), 4 | 8) {
         assert!(rows.min(cols) >= EIGHT && src.len() >= (cols - 1) * step + rows);
         assert!(stride >= cols && out.len() >= (rows - 1) * stride + cols);
-        // SAFETY: `level` never exceeds what was detected on this processor, and both matrices lie in their slices.
+        // SAFETY: `level` never exceeds what was detected on this processor, both matrices lie in their slices, and elements have one of the
+        // two sizes.
         unsafe { columns_avx2(src.as_ptr(), step, [rows, cols], out.as_mut_ptr(), stride) };
         return true;
     }
@@ -95,11 +96,17 @@ pub(crate) fn transpose_columns(
 }
 
 /// # Safety
-/// So many columns of so many elements, `step` apart, may be read, and the rows, `stride` apart, written.
+/// So many columns of so many elements, `step` apart, may be read, and the rows, `stride` apart, written. An element has four or eight
+/// bytes.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
-unsafe fn columns_avx2(src: *const f32, step: usize, [rows, cols]: [usize; 2], out: *mut f32, stride: usize) {
-    use std::arch::x86_64::*;
+unsafe fn columns_avx2<T: Element>(
+    src: *const T,
+    step: usize,
+    [rows, cols]: [usize; 2],
+    out: *mut T,
+    stride: usize,
+) {
     for from in (0..rows).step_by(TALL) {
         for c in (0..cols).step_by(EIGHT) {
             let c = c.min(cols - EIGHT);
@@ -107,12 +114,20 @@ unsafe fn columns_avx2(src: *const f32, step: usize, [rows, cols]: [usize; 2], o
                 let r = r.min(rows - EIGHT);
                 for half in [r, r + FOUR] {
                     // SAFETY: the square lies in both matrices, as promised by the caller.
-                    unsafe {
-                        let columns =
-                            columns_of_f32(each(std::ptr::null(), |k| src.add((c + k) * step + half)));
-                        for (k, column) in columns.into_iter().enumerate() {
-                            _mm256_storeu_ps(out.add((half + k) * stride + c), column);
+                    let column = |k: usize| unsafe { src.add((c + k) * step + half) };
+                    // SAFETY: each of the columns has four elements from there on, of the size of the numbers, which are moved as they are.
+                    let four: [[T; EIGHT]; FOUR] = unsafe {
+                        if size_of::<T>() == size_of::<f32>() {
+                            let columns = columns_of_f32(each(std::ptr::null(), |k| column(k).cast()));
+                            std::mem::transmute_copy(&columns)
+                        } else {
+                            let columns = columns_of_f64(each(std::ptr::null(), |k| column(k).cast()));
+                            std::mem::transmute_copy(&columns)
                         }
+                    };
+                    for (k, row) in four.into_iter().enumerate() {
+                        // SAFETY: the square lies in the rows, as promised by the caller.
+                        unsafe { out.add((half + k) * stride + c).cast::<[T; EIGHT]>().write(row) };
                     }
                 }
             }
@@ -269,12 +284,18 @@ mod tests {
 
     #[test]
     fn columns_of_any_number_are_transposed() {
-        let src: Vec<f32> = (0..20_000).map(|i| i as f32).collect();
+        are_transposed(|i| i as f32);
+        are_transposed(|i| i as f64);
+        are_transposed(|i| i as i64);
+    }
+
+    fn are_transposed<T: Element + PartialEq + std::fmt::Debug>(number: fn(i32) -> T) {
+        let src: Vec<T> = (0..20_000).map(number).collect();
         for rows in [8, 9, 15, 16, 17, 64, 65, 71, 130] {
             for (cols, more) in [(8, 0), (9, 3), (16, 0), (31, 1), (100, 5)] {
                 let (step, stride) = (rows + more, cols + more);
                 let end = (rows - 1) * stride + cols;
-                let mut out = vec![-1.0; end + 7];
+                let mut out = vec![number(-1); end + 7];
                 if !transpose_columns(
                     &src[5..][..(cols - 1) * step + rows],
                     step,
@@ -286,7 +307,7 @@ mod tests {
                 }
                 for (i, &found) in out.iter().enumerate() {
                     let (r, c) = (i / stride, i % stride);
-                    let want = if c < cols && i < end { src[5 + c * step + r] } else { -1.0 };
+                    let want = if c < cols && i < end { src[5 + c * step + r] } else { number(-1) };
                     assert_eq!(found, want, "row {r} and column {c} of {rows} by {cols}");
                 }
             }
