@@ -287,6 +287,9 @@ CASES = {
     "every second and back": dict.fromkeys(("operators", "fused"), lambda n: square_back(v(2 * n)[::2], v(n))),
     "rows of 7 and back": dict.fromkeys(("operators", "fused"), lambda n: square_back(v(*rows(n, 7)), v(7))),
     "two rows and back": dict.fromkeys(("operators", "fused"), lambda n: square_back(v(n), v(n))),
+    "factor along the middle axis and back": dict.fromkeys(
+        ("operators", "fused"), lambda n: back(v(-(-n // (32 * 1024)), 32, 1024), v(32, 1), lambda x, w: x * w)
+    ),
     "sine and back": {
         "operators": lambda n: back(v(n), v(n), lambda x, w: x.sin()),
         "fused": lambda n: back(v(n), v(n), lambda x, w: x.sin()),

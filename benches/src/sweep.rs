@@ -297,6 +297,10 @@ pub fn cases() -> Vec<Case> {
             "operators" => |n| square_back(values(&[n]), values(&[n]));
             "fused" allowed 1.0 => |n| fused_back(values(&[n]), values(&[n]));
 
+        family "factor along the middle axis and back":
+            "operators" => |n| product_back(values(&[n.div_ceil(32 * 1024), 32, 1024]), values(&[32, 1]));
+            "fused" allowed 1.0 => |n| back(values(&[n.div_ceil(32 * 1024), 32, 1024]), values(&[32, 1]), |x, w| fuse!(|x, w| x * w).sum([x, w], ..));
+
         family "sine and back":
             "operators" => |n| back(values(&[n]), values(&[n]), |x, _| x.sin().sum(..));
             "fused" allowed 1.0 => |n| back(values(&[n]), values(&[n]), |x, _| fuse!(|x| x.sin()).sum([x], ..));

@@ -126,13 +126,17 @@ impl<F: Formula<N>, const N: usize> BlockKernel for GradientKernel<F, N> {
     }
 
     fn sums(&self) -> bool {
-        are_summed::<F, N>() && self.wanted.len() == 1 && !self.knows
+        are_summed::<F, N>() && !self.knows
     }
 
     fn sum_rows(&self, rows: SumOfRows<'_>) {
-        // Of a constant condition only the branch that is taken is compiled.
+        // Of constant conditions only the branch that is taken is compiled.
         if const { are_summed::<F, N>() } {
-            rows.add(&GradientOf { formula: self.formula, input: self.wanted[0] });
+            match self.wanted[..] {
+                [input] => rows.add(&GradientOf { formula: self.formula, input }),
+                _ if const { N > 1 } => rows.put(&AllGradients(self.formula), &self.wanted),
+                _ => unreachable!("an input has one gradient"),
+            }
         }
     }
 }
@@ -144,11 +148,10 @@ struct GradientOf<F> {
     input: usize,
 }
 
-impl<F: Formula<N>, const N: usize> Summand<N> for GradientOf<F> {
+impl<F: Formula<N>, const N: usize> Summand<N, 1> for GradientOf<F> {
     const TAKES_A_GRADIENT: bool = true;
-
     #[inline(always)]
-    fn eval<R: Real>(&self, g: R, x: [R; N]) -> R
+    fn eval<R: Real>(&self, g: R, x: [R; N]) -> [R; 1]
     where
         f64: FloatOps<R>,
     {
@@ -159,7 +162,22 @@ impl<F: Formula<N>, const N: usize> Summand<N> for GradientOf<F> {
                 slope = of_it;
             }
         }
-        slope
+        [slope]
+    }
+}
+
+/// The gradients of all inputs, as what is summed.
+#[derive(Clone, Copy)]
+struct AllGradients<F>(F);
+
+impl<F: Formula<N>, const N: usize> Summand<N, N> for AllGradients<F> {
+    const TAKES_A_GRADIENT: bool = true;
+    #[inline(always)]
+    fn eval<R: Real>(&self, g: R, x: [R; N]) -> [R; N]
+    where
+        f64: FloatOps<R>,
+    {
+        slopes(&self.0, g, x)
     }
 }
 

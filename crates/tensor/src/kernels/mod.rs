@@ -23,6 +23,7 @@ mod past_caches;
 pub(crate) mod planes;
 mod real;
 mod remainder;
+mod row_sums;
 mod scan;
 mod scatter;
 mod scattered;
@@ -52,6 +53,7 @@ pub(crate) use order::{Wanted, order};
 pub(crate) use past_caches::Stream;
 pub use real::{FloatOps, Num, Real};
 pub(crate) use remainder::Remainder;
+pub(crate) use row_sums::{RowOutput, RowSums};
 pub(crate) use scan::scan;
 pub(crate) use scatter::{
     Accumulate, Pieces, add_rows, interleave, outside_or_negative, put_rows, scatter, sum_rows, take_rows,
@@ -63,7 +65,7 @@ pub(crate) use simple::{
 };
 pub use softmax::RowFormula;
 pub use sums::SumOfRows;
-pub(crate) use sums::{RowSums, are_added};
+pub(crate) use sums::are_added;
 
 use crate::dtype::{Block, BlockMut};
 
@@ -112,13 +114,13 @@ pub trait BlockKernel: Send + Sync {
         false
     }
 
-    /// Whether its results, of a single output, can be added by [`sum_rows`](Self::sum_rows).
+    /// Whether its results can be added, and those of other outputs stored meanwhile, by [`sum_rows`](Self::sum_rows).
     #[doc(hidden)]
     fn sums(&self) -> bool {
         false
     }
 
-    /// Adds the results of some rows without storing them.
+    /// Adds the results of some rows without storing them, or stores them.
     #[doc(hidden)]
     fn sum_rows(&self, rows: SumOfRows<'_>) {
         let _ = rows;

@@ -1,6 +1,6 @@
 //! Folds of what is a table of rows and columns, one of which is reduced: of elements that are stored, or computed piece by piece.
 
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 
 use super::fold::{Fold, Reduce};
 use super::folding::{Folding, folding};
@@ -14,7 +14,7 @@ use crate::create::room;
 use crate::dtype::{Block, BlockMut, DType};
 use crate::error::Result;
 use crate::kernels::folds::Table;
-use crate::kernels::{BlockKernel, RowSums, are_added};
+use crate::kernels::{BlockKernel, RowOutput, RowSums, are_added};
 use crate::shape::Shape;
 use crate::tensor::Tensor;
 use crate::threads::{GRAIN, split_work};
@@ -217,8 +217,9 @@ impl<'a> Elements<'a> {
                     true => Table { data: o.data, start: o.offset as isize, rows, step: 0, cols: 1 },
                     false => table(o.data, o.offset + start, rows, cols),
                 };
-                let operands = operands.iter().map(lines).collect();
-                RowSums { operands, rows, cols, leaf: FirstSums::Run(leaf), wide, step }.add(kernel);
+                let (operands, leaf) = (operands.iter().map(lines).collect(), FirstSums::Run(leaf));
+                let outputs = smallvec![RowOutput::added(wide, step, cols, leaf)];
+                RowSums { operands, rows, cols, leaf, outputs }.add(kernel);
             }
             Elements::Computed { kernel, operands, dtype, .. } => {
                 // Whole rows, or whole leaves of one.

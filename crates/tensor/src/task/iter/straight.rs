@@ -14,7 +14,7 @@ use super::sink::Walk;
 use crate::buffer::Handle;
 use crate::dtype::{Block, BlockMut};
 use crate::kernels::folds::Table;
-use crate::kernels::{BlockKernel, RowSums, Stream, are_added};
+use crate::kernels::{BlockKernel, RowOutput, RowSums, Stream, are_added};
 
 /// Rows at least this long are computed one by one, shorter ones laid out together if they only lie apart.
 pub(super) const LONG_ROW: usize = 256;
@@ -22,6 +22,10 @@ pub(super) const LONG_ROW: usize = 256;
 /// Rows at least this long are also computed one by one where an operand is the same for all rows: several copies of it would take the
 /// first-level cache from what is computed (`((x * w + b)^2).sum()` of rows takes 0.7 of the time).
 const LONGER_ROW: usize = 512;
+
+/// Elements of a plane from which on a kernel that has several outputs adds its results itself: planes of 3 rows of 333 took 1.3 times as
+/// long so.
+const LEAST_ADDED: usize = 4096;
 
 /// How an operand is read.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -60,8 +64,8 @@ pub(super) struct Straight<'w, 'a> {
     reads: SmallVec<[ReadMode; 4]>,
     /// per output, the sink whose elements the kernel writes to their place itself
     writes: SmallVec<[Option<usize>; 4]>,
-    /// whether the kernel adds the results of whole leaves itself
-    sums: bool,
+    /// of the sums, if the kernel adds the results of whole leaves itself
+    sums: Option<FirstSums>,
     /// per output, whether its sink takes what the kernel gives as soon as it is there, and not a block of several rows
     at_once: SmallVec<[bool; 4]>,
 }
@@ -110,50 +114,75 @@ impl<'w, 'a> Straight<'w, 'a> {
             };
         }
         let together = if one_by_one { 1 } else { block.0 };
-        let sums = kernel.sums()
-            && walk.fold.reduce == Reduce::Sum
-            && are_added(walk.fold.dtype)
-            && Straight::can_sum(walk, rows, cols);
+        let can_sum = kernel.sums() && walk.fold.reduce == Reduce::Sum && are_added(walk.fold.dtype);
+        let sums = if can_sum { Straight::sums_of(walk, rows, cols, receivers) } else { None };
         Some(Straight { walk, kernel, rows, cols, block, together, reads, writes, sums, at_once })
     }
 
-    /// Whether the only output is folded where a kernel can do that from the operands as they lie.
-    fn can_sum(walk: &Walk<'_>, rows: Option<&PlanAxis>, cols: &PlanAxis) -> bool {
-        let [sink] = &walk.sinks[..] else { return false };
-        let step = |k: usize| rows.map_or(0, |a| a.steps[k]);
-        let fits = match sink.order.leaf {
-            _ if !walk.is_folded(0) => false,
-            FirstSums::Run(leaf) if leaf > cols.size && step(walk.nr(0)) == 0 => {
-                cols.size.is_multiple_of(LANES)
+    /// The leaves of all outputs that are folded, where a kernel can add them from the operands as they lie, and store the others straight
+    /// to their places.
+    fn sums_of(
+        walk: &Walk<'_>,
+        rows: Option<&PlanAxis>,
+        cols: &PlanAxis,
+        receivers: &[Receiver<'_>],
+    ) -> Option<FirstSums> {
+        let leaf = (0..walk.sinks.len()).find(|&t| walk.is_folded(t)).map(|t| walk.sinks[t].order.leaf)?;
+        let step = |t: usize| rows.map_or(0, |a| a.steps[walk.nr(t)]);
+        let is_one = walk.sinks.len() == 1;
+        let fits = |(t, receiver): (usize, &Receiver<'_>)| match walk.sinks[t].order.leaf {
+            _ if !walk.is_folded(t) => receiver.is_written_straight(),
+            of_sink if of_sink != leaf => false,
+            FirstSums::Run(leaf) if leaf > cols.size && step(t) == 0 => {
+                cols.size.is_multiple_of(LANES) && (is_one || cols.size >= LONG_ROW)
             }
             FirstSums::Run(_) => cols.size >= LONG_ROW,
-            FirstSums::Rows { .. } => cols.size >= LONG_ROW && step(walk.nr(0)) == 0,
+            FirstSums::Rows { .. } => cols.size >= LONG_ROW && step(t) == 0 && is_one,
         };
-        fits && walk.operands.iter().all(|op| op.want == op.data.dtype())
+        let is_worth_it = is_one || rows.map_or(1, |a| a.size) * cols.size >= LEAST_ADDED;
+        let fits = is_worth_it
+            && walk.kernel.is_some_and(|(_, outputs)| outputs == walk.sinks.len())
+            && receivers.iter().enumerate().all(fits)
+            && walk.operands.iter().all(|op| op.want == op.data.dtype());
+        fits.then_some(leaf)
     }
 
-    /// Has the kernel add what it computes of the plane: of how many rows.
-    fn sum(&self, layouts: &[PlaneLayout], height: usize, receivers: &mut [Receiver<'_>]) -> usize {
-        let [Receiver::Folded(wide)] = receivers else { unreachable!("a sum is folded") };
-        let ([sink], own) = (&self.walk.sinks[..], layouts[self.walk.nr(0)]) else { unreachable!() };
-        let rows = match sink.order.leaf {
+    /// Has the kernel add what it computes of the plane, or store it: of how many rows.
+    fn sum(
+        &self,
+        leaf: FirstSums,
+        layouts: &[PlaneLayout],
+        height: usize,
+        receivers: &mut [Receiver<'_>],
+    ) -> usize {
+        let rows = match leaf {
             FirstSums::Run(_) => height,
             FirstSums::Rows { rows, .. } => height / rows * rows,
         };
+        let cols = self.cols.size;
         let table = |(op, layout): (&Operand<'a>, &PlaneLayout)| Table {
             data: op.data,
             start: layout.at,
             rows,
             step: layout.step,
-            cols: if layout.along == 0 { 1 } else { self.cols.size },
+            cols: if layout.along == 0 { 1 } else { cols },
         };
+        let mut outputs = SmallVec::new();
+        for (t, receiver) in receivers.iter_mut().enumerate() {
+            let own = layouts[self.walk.nr(t)];
+            let (at, step) = (own.at as usize, own.step as usize);
+            outputs.push(match receiver {
+                Receiver::Folded(wide) => RowOutput::added(wide.from(at), step, cols, leaf),
+                Receiver::Written { out, .. } => RowOutput::stored(out.range(at, out.len() - at), step),
+                Receiver::AddedOnto(_) => unreachable!("what is added to something is no sum of rows"),
+            });
+        }
         let sums = RowSums {
             operands: self.walk.operands.iter().zip(layouts).map(table).collect(),
             rows,
-            cols: self.cols.size,
-            leaf: sink.order.leaf,
-            wide: wide.from(own.at as usize),
-            step: own.step as usize,
+            cols,
+            leaf,
+            outputs,
         };
         sums.add(self.kernel);
         rows
@@ -177,7 +206,7 @@ impl<'w, 'a> Straight<'w, 'a> {
         };
         let layouts: SmallVec<[PlaneLayout; 8]> =
             offsets.iter().zip(&self.cols.steps[..]).enumerate().map(layout).collect();
-        let summed = if self.sums { self.sum(&layouts, height, receivers) } else { 0 };
+        let summed = self.sums.map_or(0, |leaf| self.sum(leaf, &layouts, height, receivers));
         for top in (summed..height).step_by(self.block.0) {
             for left in (0..self.cols.size).step_by(self.block.1) {
                 let (rows, cols) = (self.block.0.min(height - top), self.block.1.min(self.cols.size - left));
