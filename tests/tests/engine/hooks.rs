@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use foldback_graph::{GraphFacts, Var, enable_grad, grad, is_grad_enabled, no_grad};
+use foldback_graph::{Backward, GraphFacts, Var, backward, enable_grad, grad, is_grad_enabled, no_grad};
 use foldback_tensor::{refused, tensor};
 
 use crate::leaf;
@@ -72,4 +72,17 @@ fn modes_nest_restore_and_belong_to_their_thread() {
     assert!(is_grad_enabled());
     let panicked = std::panic::catch_unwind(|| no_grad(|| panic!("inside")));
     assert!(panicked.is_err() && is_grad_enabled());
+}
+
+#[test]
+fn a_root_that_leads_to_no_input_calls_no_hooks() {
+    let (x, w) = (leaf(&[1.0]), leaf(&[2.0]));
+    let (y, z) = (&x * 2.0, &w * 3.0);
+    for v in [&x, &y] {
+        v.register_hook(|_| -> Option<Var> { panic!("nothing of it is wanted") }).unwrap();
+    }
+    y.retain_grad().unwrap();
+    y.backward_with(Backward::new().inputs([&w])).unwrap();
+    backward([&y, &z], Backward::new().inputs([&w])).unwrap();
+    assert_eq!((y.grad(), x.grad(), w.grad()), (None, None, Some(tensor![3.0])));
 }
