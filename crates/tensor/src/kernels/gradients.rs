@@ -10,9 +10,10 @@ use super::lane::{Float, Lane};
 use super::level::{Level, level};
 use super::near::{InLoop, Near, pieces};
 use super::real::{FloatOps, Real};
-use super::sums::Summand;
+use super::sums::{Summand, are_added};
 use super::{BlockKernel, SumOfRows, doors::door, each};
 use crate::dtype::{Block, BlockMut, DType};
+use crate::task::LANES;
 
 /// The gradients of a [`Formula`] by duals: inputs `g, x0, x1, ...`, one output per wanted input with `g * dF/dxk`.
 ///
@@ -110,11 +111,32 @@ impl<F: Formula<N>, const N: usize> GradientKernel<F, N> {
             gradients::<T, F, N, KNOWS>(&self.formula, g, x, known, out);
         }
     }
+
+    /// Stores the gradients that are wanted by the loop that adds others: it lays out no number, and stores nothing else. The last block
+    /// reaches back.
+    fn put(&self, inputs: &[Block<'_>], outputs: &mut [BlockMut<'_>]) {
+        let n = outputs[0].len();
+        let mut put = |start: usize, blocks: usize| {
+            SumOfRows::stored(inputs, outputs, start, blocks).put(&AllGradients(self.formula), &self.wanted);
+        };
+        put(0, n / LANES);
+        if !n.is_multiple_of(LANES) {
+            put(n - LANES, 1);
+        }
+    }
 }
 
 impl<F: Formula<N>, const N: usize> BlockKernel for GradientKernel<F, N> {
     fn run(&self, inputs: &[Block<'_>], outputs: &mut [BlockMut<'_>]) {
-        match outputs[0].dtype() {
+        let (dtype, n) = (outputs[0].dtype(), outputs[0].len());
+        // Of a constant condition only the branch that is taken is compiled.
+        if const { are_put::<F, N>() } {
+            let reads_a_number = inputs.iter().any(|x| x.len() < n);
+            if reads_a_number || self.wanted.len() < N && self.takes_numbers(dtype, n) {
+                return self.put(inputs, outputs);
+            }
+        }
+        match dtype {
             DType::F32 => self.typed_run::<f32>(inputs, outputs),
             DType::F64 => self.typed_run::<f64>(inputs, outputs),
             other => unreachable!("gradients of a formula over real numbers were planned for {other}"),
@@ -123,6 +145,10 @@ impl<F: Formula<N>, const N: usize> BlockKernel for GradientKernel<F, N> {
 
     fn arity(&self) -> Option<(usize, usize)> {
         Some((N + 1 + if self.knows { F::CALLS } else { 0 }, self.wanted.len()))
+    }
+
+    fn takes_numbers(&self, dtype: DType, n: usize) -> bool {
+        are_put::<F, N>() && n >= LANES && are_added(dtype)
     }
 
     fn sums(&self) -> bool {
@@ -139,6 +165,12 @@ impl<F: Formula<N>, const N: usize> BlockKernel for GradientKernel<F, N> {
             }
         }
     }
+}
+
+/// Whether gradients are stored by the loop that adds, too, where some are not wanted or an operand is a number. A function takes longer
+/// than that saves.
+const fn are_put<F: Formula<N>, const N: usize>() -> bool {
+    are_summed::<F, N>() && F::CALLS == 0 && N > 1
 }
 
 /// The gradient of one input, which is chosen where it runs: a loop for each would cost more compile time than it gains.

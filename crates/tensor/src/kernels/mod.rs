@@ -67,7 +67,7 @@ pub use softmax::RowFormula;
 pub use sums::SumOfRows;
 pub(crate) use sums::are_added;
 
-use crate::dtype::{Block, BlockMut};
+use crate::dtype::{Block, BlockMut, DType};
 
 /// `[f(0), f(1), ...]`, as a plain loop over an array that held `start` before: `array::from_fn` is five functions to
 /// compile for each formula and level, an iterator three.
@@ -94,7 +94,7 @@ macro_rules! by_length {
 }
 use by_length;
 
-/// A loop over blocks. Inputs and outputs of one call all have the same length, but for a number that a kernel takes.
+/// A loop over blocks. Inputs and outputs of one call all have the same length, but for numbers that a kernel takes.
 ///
 /// The iterator hands in blocks of the types that the plan promised; whatever the operands looked like (strides,
 /// broadcasting, other element types) has been dealt with before.
@@ -111,6 +111,13 @@ pub trait BlockKernel: Send + Sync {
     /// laid out then.
     #[doc(hidden)]
     fn takes_a_number(&self) -> bool {
+        false
+    }
+
+    /// Whether any of its inputs may be a single element where its outputs are so many elements of this type.
+    #[doc(hidden)]
+    fn takes_numbers(&self, dtype: DType, n: usize) -> bool {
+        let _ = (dtype, n);
         false
     }
 

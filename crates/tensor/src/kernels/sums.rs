@@ -3,7 +3,7 @@
 //! A block in the first-level cache costs a store and a load for each vector of results, which is more than a product: a sum of products
 //! of rows takes half to two thirds of the time. A formula that asks for it has two such loops for `f32`, for lanes and for columns, at
 //! each level from AVX2 on, for its value and for one gradient, and another for lanes of all gradients in one pass, which stores those that
-//! are not summed. In which order leaves are added is in [`row_sums`](super::row_sums).
+//! are not summed, too, or all that are wanted. In which order leaves are added is in [`row_sums`](super::row_sums).
 
 use smallvec::SmallVec;
 
@@ -14,7 +14,7 @@ use super::formula::Formula;
 use super::lane::Lane;
 use super::level::{Level, detected_level, level};
 use super::real::{FloatOps, Real};
-use crate::dtype::DType;
+use crate::dtype::{Block, BlockMut, DType, typed_mut};
 use crate::task::{LANES, ROWS};
 
 /// Whether there are loops for sums of this type at this level.
@@ -78,6 +78,25 @@ pub(super) enum BlocksTo<'s> {
 }
 
 impl<'s> SumOfRows<'s> {
+    /// So many blocks of a single row, from an element on, whose results are stored. An input of one element is a number.
+    pub(super) fn stored(
+        inputs: &[Block<'s>],
+        outputs: &'s mut [BlockMut<'_>],
+        start: usize,
+        blocks: usize,
+    ) -> SumOfRows<'s> {
+        let row = |x: &Block<'s>| {
+            let (start, cols) = if x.len() == 1 { (0, 1) } else { (start as isize, blocks * LANES) };
+            Table { data: *x, start, rows: 1, step: 0, cols }.typed()
+        };
+        let mut rows = SmallVec::new();
+        for out in outputs {
+            rows.push(BlocksTo::Rows { out: typed_mut(out.range(start, blocks * LANES)), step: 0 });
+        }
+        let to = Destination::Blocks { blocks, outputs: rows };
+        SumOfRows { operands: inputs.iter().map(row).collect(), rows: 1, to }
+    }
+
     /// Adds the only result that is made of the operands.
     pub(super) fn add<S: Summand<N, 1>, const N: usize>(self, f: &S) {
         let (g, x) = self.operands::<S, N, 1>();
@@ -285,6 +304,64 @@ fn add_columns_body<const FMA: bool, S: Summand<N, 1>, const N: usize>(
                 let [a] = f.eval(Lane::<f32, FMA>(g[k]), each(Lane(0.0), |i| Lane(x[i][k])));
                 let [b] = f.eval(Lane::<f32, FMA>(h[k]), each(Lane(0.0), |i| Lane(y[i][k])));
                 sums[k] += a.0 + b.0;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{BlockKernel, GradientKernel};
+    use super::*;
+    use crate::dtype::BlockMut;
+
+    /// With the loops that add, or without.
+    #[derive(Clone, Copy)]
+    struct Scaled<const SUMS: bool>;
+    impl<const SUMS: bool> Formula<3> for Scaled<SUMS> {
+        const SUMS: bool = SUMS;
+        #[inline(always)]
+        fn eval<R: Real>(&self, [x, w, b]: [R; 3]) -> R
+        where
+            f64: FloatOps<R>,
+        {
+            (x - w) * b * w
+        }
+    }
+
+    #[test]
+    fn gradients_beside_numbers_have_the_bits_of_those_beside_blocks() {
+        if !are_added(DType::F32) {
+            return;
+        }
+        let choices: [&[usize]; 6] = [&[0], &[1], &[2, 0], &[1, 2], &[0, 1, 2], &[2, 1, 0]];
+        for (n, wanted) in
+            [64, 65, 127, 128, 1000].into_iter().flat_map(|n| choices.map(|wanted| (n, wanted)))
+        {
+            for numbers in 0..8 {
+                let value = |k: usize, i: usize| match (i + k) % 29 {
+                    0 => -0.0,
+                    1 => f32::INFINITY,
+                    i => i as f32 / 8.0 - 1.75,
+                };
+                let is_number = |k: usize| k < 3 && numbers >> k & 1 == 1;
+                let row = |k: usize| (0..n).map(|i| value(k, if is_number(k) { 3 } else { i })).collect();
+                let rows: [Vec<f32>; 4] = std::array::from_fn(row);
+                let run = |kernel: &dyn BlockKernel, inputs: &[Block<'_>]| {
+                    let mut outputs = vec![vec![-9.0f32; n]; wanted.len()];
+                    let mut out: Vec<BlockMut<'_>> = outputs.iter_mut().map(|o| BlockMut::F32(o)).collect();
+                    kernel.run(inputs, &mut out);
+                    outputs
+                        .iter()
+                        .flatten()
+                        .map(|v| if v.is_nan() { 7 } else { v.to_bits() })
+                        .collect::<Vec<_>>()
+                };
+                let few = |k: usize| Block::F32(if is_number(k) { &rows[k][..1] } else { &rows[k] });
+                let put = run(&GradientKernel::new(Scaled::<true>, wanted), &[0, 1, 2, 3].map(few));
+                let blocks = [0, 1, 2, 3].map(|k: usize| Block::F32(&rows[k]));
+                let stored = run(&GradientKernel::new(Scaled::<false>, wanted), &blocks);
+                assert_eq!(put, stored, "{wanted:?} of {n}, numbers {numbers:b}");
             }
         }
     }

@@ -8,12 +8,12 @@
 
 use smallvec::SmallVec;
 
-use super::iter::{BLOCK, Blocks, Operand, ScalarCell, few};
+use super::iter::{BLOCK, Blocks, LEAST_ADDED, Operand, ScalarCell, few};
 use super::{Does, Read, Space, Task, To, blocks};
 use crate::buffer::{Handle, Storage};
 use crate::dtype::{Block, BlockMut, DType};
 use crate::error::Result;
-use crate::kernels::{BlockKernel, doors};
+use crate::kernels::{BlockKernel, are_added, doors};
 use crate::meant::Meant;
 use crate::shape::{Shape, expands_to};
 use crate::tensor::{Layout, Tensor, is_one};
@@ -99,12 +99,14 @@ impl<'a> ReadAlike<'a> {
         })
     }
 
-    /// What a task reads that sums what it computes of it.
+    /// What a task reads that sums what it computes of it, and stores that first.
     pub(super) fn of_sum(task: &Task<'a, '_>) -> Option<ReadAlike<'a>> {
-        ReadAlike::to(task, |to, shape, own| match to {
+        let alike = ReadAlike::to(task, |to, shape, own| match to {
             To::Sum { shape: target, .. } if *target != shape => Some((own, false)),
             _ => None,
-        })
+        })?;
+        let is_added = alike.n >= LEAST_ADDED && alike.kernel.sums() && are_added(alike.dtype);
+        (!is_added).then_some(alike)
     }
 
     /// The same where a result goes to a place that `makes` something: of which type, and whether it has the axes that are meant.

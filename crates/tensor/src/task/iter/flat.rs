@@ -43,6 +43,10 @@ pub(super) fn run(
     {
         return kernel.run(&[a, b].map(|o| o.one_or_all(first, n)), outs);
     }
+    if kernel.takes_numbers(outs[0].dtype(), n) {
+        let blocks: SmallVec<[Block<'_>; 4]> = operands.iter().map(|o| o.one_or_all(first, n)).collect();
+        return kernel.run(&blocks, outs);
+    }
     let repeated = repeat_singles(operands, n.min(BLOCK));
     for start in (0..n).step_by(BLOCK) {
         let len = BLOCK.min(n - start);

@@ -58,8 +58,8 @@ pub(crate) fn fold(
             return Ok(prior.expect("borrowed just now"));
         }
         let is_flat = flat::applies(operands, shape);
-        if let Some(table) = FoldTable::of_many(is_flat, shape, kept) {
-            let elements = Elements::computed(fold, kernel, operands);
+        let elements = Elements::computed(fold, kernel, operands);
+        if let Some(table) = FoldTable::of_many(is_flat, &elements, shape, kept) {
             return table.fold(fold, elements, kept_of(shape, kept), prior);
         }
         if kept.contains(&false)
@@ -120,7 +120,7 @@ fn kept_of(shape: &[usize], kept: &[bool]) -> Shape {
 }
 
 /// Whether so many outputs of `n` elements need not be written past the cache.
-fn need_no_streaming(operands: &[Operand<'_>], n: usize, outputs: usize) -> bool {
+pub(super) fn need_no_streaming(operands: &[Operand<'_>], n: usize, outputs: usize) -> bool {
     let bytes = |o: &Operand<'_>| if o.is_one() { 0 } else { n.saturating_mul(o.want.size()) };
     let written = outputs.saturating_mul(n).saturating_mul(operands[0].want.size());
     !worth_streaming(operands.iter().map(bytes).sum(), written)
@@ -141,7 +141,7 @@ fn split_each(outs: Outs<'_>, at: usize) -> (Outs<'_>, Outs<'_>) {
 }
 
 /// All results of a kernel at once, row-major. Operands that do not lie like them are laid out.
-fn compute(
+pub(super) fn compute(
     kernel: &dyn BlockKernel,
     operands: &[Operand<'_>],
     shape: &[usize],

@@ -5,7 +5,7 @@ use smallvec::{SmallVec, smallvec};
 use super::fold::{Fold, Reduce};
 use super::folding::{Folding, folding};
 use super::order::{FirstSums, MAX_PARTS, segment};
-use super::straight::LONG_ROW;
+use super::straight::{LEAST_ADDED, LONG_ROW};
 use super::stretch::BLOCK_BYTES;
 use super::wide::WideMut;
 use super::{Operand, flat};
@@ -81,13 +81,21 @@ impl FoldTable {
         fits.then_some(FoldTable { batch, rows, cols, leaf, segment })
     }
 
-    /// A table of rows of many elements, which are computed from operands that lie like them.
-    pub(super) fn of_many(is_flat: bool, shape: &[usize], kept: &[bool]) -> Option<FoldTable> {
+    /// A table of rows of many elements, which are computed from operands that lie like them; of fewer where a kernel adds them itself.
+    pub(super) fn of_many(
+        is_flat: bool,
+        elements: &Elements<'_>,
+        shape: &[usize],
+        kept: &[bool],
+    ) -> Option<FoldTable> {
         let n = shape.iter().fold(1usize, |n, &size| n.saturating_mul(size));
-        if n <= GRAIN || !is_flat || !kept.contains(&false) {
+        let is_added = matches!(elements, Elements::Computed { sums: true, .. });
+        let least = if is_added { LEAST_ADDED } else { GRAIN + 1 };
+        if n < least || !is_flat || !kept.contains(&false) {
             return None;
         }
-        FoldTable::new(shape, kept, None).filter(|table| matches!(table.leaf, FirstSums::Run(_)))
+        let fits = |table: &FoldTable| n > GRAIN || table.cols >= LONG_ROW;
+        FoldTable::new(shape, kept, None).filter(|t| fits(t) && matches!(t.leaf, FirstSums::Run(_)))
     }
 
     pub(super) fn len(&self) -> usize {

@@ -46,6 +46,7 @@ pub(super) use over::{Addition, OverItself};
 pub(crate) use reducer::{Max, Min};
 pub(crate) use reducer::{Reducer, Sum};
 pub(super) use sink::{Goal, fold_each};
+pub(super) use straight::LEAST_ADDED;
 pub(super) use update::{Job, update_all};
 pub(super) use walk::{change, map, write};
 pub(crate) use wide::WideMut;

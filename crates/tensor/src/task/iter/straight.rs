@@ -24,8 +24,8 @@ pub(super) const LONG_ROW: usize = 256;
 const LONGER_ROW: usize = 512;
 
 /// Elements of a plane from which on a kernel that has several outputs adds its results itself: planes of 3 rows of 333 took 1.3 times as
-/// long so.
-const LEAST_ADDED: usize = 4096;
+/// long so. And elements of a sum that is computed without a plan.
+pub(in crate::task) const LEAST_ADDED: usize = 4096;
 
 /// How an operand is read.
 #[derive(Clone, Copy, PartialEq, Eq)]

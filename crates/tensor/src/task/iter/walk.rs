@@ -4,6 +4,7 @@ use smallvec::SmallVec;
 
 use super::block::{BLOCK, BlockPlace, Scratch, is_in_place, lay_out};
 use super::counter::Counter;
+use super::fold::{compute, need_no_streaming};
 use super::in_order::{map_in_order, memory_order};
 use super::plan::{Plan, PlanAxis};
 use super::rows::{are_long, write_rows};
@@ -36,9 +37,10 @@ pub(crate) fn map(
         return Ok(Tensor::from_storage(Storage::scratch(dtype, 0), shape));
     }
     if let Some(kernel) = kernel {
-        if n <= GRAIN && flat::applies(operands, &shape) {
+        let fits = || n <= GRAIN || kernel.takes_numbers(dtype, n) && need_no_streaming(operands, n, 1);
+        if flat::applies(operands, &shape) && fits() {
             let mut storage = room_for(op, &shape, n, dtype)?;
-            flat::run(kernel, operands, 0, &mut [storage.block_mut()]);
+            compute(kernel, operands, &shape, true, &mut [storage.block_mut()]);
             return Ok(Tensor::from_storage(storage, shape));
         }
         if operands.iter().all(|o| o.is_direct(&shape)) {
