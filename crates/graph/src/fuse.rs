@@ -16,12 +16,13 @@ mod backward;
 mod derived;
 pub mod expansion;
 mod fold;
+mod hoisted;
 mod names;
 mod operands;
 
 use std::fmt;
 
-use foldback_tensor::kernel::{self, FloatKernel, Formula, ReducedShapes, Target};
+use foldback_tensor::kernel::{self, CallSet, FloatKernel, Formula, ReducedShapes, Target};
 use foldback_tensor::{Here, Over, Tensor, broadcast_shapes};
 use smallvec::SmallVec;
 
@@ -37,6 +38,7 @@ use crate::rule::RuleSlot;
 use crate::var::ValueRef;
 use backward::FusedBackward;
 use derived::{Derived, PerOperand, SavedResults};
+use hoisted::{Results, calls_of, hoisted, place_results};
 use names::Names;
 use operands::{alike, variables};
 
@@ -259,28 +261,34 @@ fn apply(
     let mut operands = PerOperand::<&Tensor>::new();
     values.iter().for_each(|v| operands.push(v));
     let records = is_grad_enabled() && inputs.iter().any(|v| v.requires_grad());
-    let saved_results = |n: usize| {
-        let bytes = n.saturating_mul(operands[0].dtype().size());
-        if !records || formula.calls() == 0 || is_budgeted() || !is_worth_saving(bytes) {
-            return None;
+    let results_of = |n: usize| -> Result<KnownResults> {
+        if formula.calls() == 0 {
+            return Ok(KnownResults::default());
         }
-        let results = formula.saved_results(|k| inputs[k].requires_grad())?;
-        (is_only_value(formula, results) || is_stored_in_order(n, bytes, &operands)).then_some(results)
+        let hoisted = hoisted(name, formula, &operands, n)?;
+        let keeps = records && !is_budgeted();
+        let read = if keeps { formula.saved_results(|k| inputs[k].requires_grad()) } else { None };
+        let bytes = n.saturating_mul(operands[0].dtype().size());
+        let stored = read.filter(|read| {
+            !calls_of(&hoisted).has_all(read.read)
+                && is_worth_saving(bytes)
+                && (is_only_value(formula, *read) || is_stored_in_order(n, bytes, &operands))
+        });
+        Ok(KnownResults { hoisted, read: read.map(|read| read.read).unwrap_or_default(), stored })
     };
     let (mut reduced, mut results) = (None, Results::new());
     let value = match &reduce {
         None => {
-            let saved = if formula.calls() > 0 { elements(&operands).and_then(saved_results) } else { None };
-            full_value(name, formula, &operands, saved, &mut results)
+            let known = if formula.calls() > 0 { elements(&operands).map(results_of) } else { None };
+            known.transpose().and_then(|known| {
+                computed(name, formula, &operands, known.unwrap_or_default(), None, &mut results)
+            })
         }
-        Some(reduce) => match kernel::reduction(name, &operands, reduce.over.axes()) {
-            Ok(shapes) => {
-                let saved = saved_results(shapes.full.numel());
-                let (shapes, _) = &**reduced.insert(Box::new((shapes, reduce.mean)));
-                reduced_value(name, formula, &operands, (reduce, shapes), saved, &mut results)
-            }
-            Err(e) => Err(e),
-        },
+        Some(reduce) => kernel::reduction(name, &operands, reduce.over.axes()).and_then(|shapes| {
+            let known = results_of(shapes.full.numel())?;
+            let (shapes, _) = &**reduced.insert(Box::new((shapes, reduce.mean)));
+            reduced_value(name, formula, &operands, (reduce, shapes), known, &mut results)
+        }),
     };
     let value = value.map_err(|e| with_origins(e, &inputs))?;
     let mut slots = PerOperand::<RuleSlot>::new();
@@ -298,8 +306,15 @@ fn apply(
     Ok(record_one(name, &inputs, value, reads, || backward(reduced)))
 }
 
-/// What functions give, in their order, where it is saved.
-type Results = SmallVec<[Option<Tensor>; 2]>;
+/// What is known of a formula's functions before it is evaluated, and what is saved of what they give.
+#[derive(Default)]
+struct KnownResults {
+    hoisted: Results,
+    /// what gradients read that are wanted
+    read: CallSet,
+    /// the same, if it is to be stored beside the value
+    stored: Option<SavedResults>,
+}
 
 /// Whether what the only function gives is the formula's value.
 fn is_only_value(formula: &dyn Derived, results: SavedResults) -> bool {
@@ -330,32 +345,52 @@ fn elements(operands: &[&Tensor]) -> Option<usize> {
     }
 }
 
-/// The value, and what is saved of what functions give.
+/// The value, summed onto a target if there is one, and what is saved of what functions give.
 #[track_caller]
-fn full_value(
+fn computed(
     name: &'static str,
     formula: &dyn Derived,
-    values: &[&Tensor],
-    saved: Option<SavedResults>,
+    operands: &[&Tensor],
+    known: KnownResults,
+    target: Option<Target<'_>>,
     results: &mut Results,
 ) -> Result<Tensor> {
-    let Some(saved) = saved.filter(|&saved| !is_only_value(formula, saved)) else {
-        let y = kernel::evaluate(name, formula.value(), values)?;
-        if saved.is_some() {
-            results.push(Some(y.clone()));
+    let KnownResults { hoisted, read, stored } = known;
+    let set = calls_of(&hoisted);
+    let gives = stored.is_some_and(|stored| !is_only_value(formula, stored));
+    let mut reads: SmallVec<[&Tensor; 8]> = operands.into();
+    let giving = (gives || set != CallSet::NONE).then(|| {
+        let calls = formula.names_of_calls();
+        let given = (0..calls.len()).filter(|_| gives).map(Names::result);
+        let names = given.fold(formula.names_knowing().0, Names::and_of).through(set, &calls);
+        let results = hoisted.iter().enumerate().filter_map(|(nr, t)| Some((nr, t.as_ref()?)));
+        formula.giving(place_results(&mut reads, (0, usize::MAX), names, &calls, results), gives)
+    });
+    let kernel = giving.as_deref().unwrap_or(formula.value());
+    let mut made = SmallVec::new();
+    let value = match &target {
+        _ if gives => {
+            made = kernel::evaluate_each(name, kernel, &reads)?;
+            made.remove(0)
         }
-        return Ok(y);
+        Some(target) if stored.is_none() => kernel::fold_to(name, kernel, &reads, target.clone())?,
+        _ => kernel::evaluate(name, kernel, &reads)?,
     };
-    let mut made = kernel::evaluate_each(name, &*formula.giving(), values)?.into_iter();
-    let y = made.next().expect("the value is the first output");
-    for (nr, t) in made.enumerate() {
-        results.push(match saved.value {
-            _ if !saved.has(nr) => None,
-            Some(value) if value == nr => Some(y.clone()),
-            _ => Some(t),
-        });
+    if stored.is_some() || set.has_any(read) {
+        let mut made = made.into_iter();
+        for nr in 0..formula.calls() {
+            let given = if set.has(nr) { hoisted[nr].clone() } else { made.next() };
+            results.push(match stored {
+                _ if !read.has(nr) => None,
+                Some(stored) if stored.value == Some(nr) && !set.has(nr) => Some(value.clone()),
+                _ => given,
+            });
+        }
     }
-    Ok(y)
+    match target {
+        Some(target) if stored.is_some() => kernel::sum_onto(name, &value, target),
+        _ => Ok(value),
+    }
 }
 
 /// The reduced value, without an unreduced one, or beside what is saved.
@@ -365,7 +400,7 @@ fn reduced_value(
     formula: &dyn Derived,
     values: &[&Tensor],
     (reduce, reduction): (&Reduced, &ReducedShapes),
-    saved: Option<SavedResults>,
+    known: KnownResults,
     results: &mut Results,
 ) -> Result<Tensor> {
     // The sum of all has no axes to be dropped afterwards.
@@ -374,13 +409,7 @@ fn reduced_value(
     } else {
         &reduction.kept
     };
-    let mut value = match saved {
-        None => kernel::fold_to(name, formula.value(), values, Target::of(target))?,
-        Some(_) => {
-            let y = full_value(name, formula, values, saved, results)?;
-            kernel::sum_onto(name, &y, Target::of(target))?
-        }
-    };
+    let mut value = computed(name, formula, values, known, Some(Target::of(target)), results)?;
     if reduction.kept == reduction.full {
         // One element for each sum, which is added to 0 all the same: of -0 that is 0.
         value = value.add(0.0)?;

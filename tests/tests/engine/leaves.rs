@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use foldback_graph::{GraphFacts, Var, grad, no_grad};
+use foldback_graph::{Backward, GraphFacts, Var, grad, no_grad};
 use foldback_tensor::{refused, tensor};
 
 use crate::leaf;
@@ -70,8 +70,21 @@ fn in_place_on_a_result_records_and_rebinds_the_handle() {
     assert_eq!(y.value(), tensor![18.0]);
     assert_eq!(old.value(), tensor![6.0]);
     assert_eq!(x.grad(), Some(tensor![12.0]));
-    assert_eq!(old.grad(), Some(tensor![3.0]), "the older value keeps its own");
-    assert_eq!(y.grad(), Some(tensor![1.0]), "retain_grad holds for the new value, too");
+    assert_eq!(y.grad(), Some(tensor![1.0]), "retain_grad holds for the new value");
+    assert_eq!(old.grad(), None, "the older value keeps none any more");
+}
+
+#[test]
+fn a_retained_gradient_goes_with_the_handle() {
+    let x = leaf(&[3.0]);
+    let mut y = &x * 2.0;
+    y.retain_grad().unwrap();
+    let pass = |y: &Var| y.backward_with(Backward::new().retain_graph(true)).unwrap();
+    pass(&y);
+    y.mul_(&x).unwrap();
+    assert_eq!(y.grad(), Some(tensor![1.0]));
+    pass(&y);
+    assert_eq!((y.grad(), x.grad()), (Some(tensor![2.0]), Some(tensor![14.0])));
 }
 
 #[test]

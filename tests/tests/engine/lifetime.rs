@@ -68,3 +68,31 @@ fn no_cycle_keeps_a_graph_alive() {
     drop(x);
     assert!(weak_leaf.upgrade().is_none());
 }
+
+/// A recorded gradient stays at the handle's value, where `zero_grad` reaches it, and not at the one before it was changed.
+#[test]
+fn a_value_that_was_changed_in_place_retains_nothing() {
+    let x = leaf(&[0.5]);
+    let mut y = x.tanh();
+    y.retain_grad().unwrap();
+    let before = y.downgrade();
+    y.mul_(&x).unwrap();
+    y.square().backward_with(Backward::new().create_graph(true)).unwrap();
+    assert!(before.upgrade().is_some() && y.grad_var().unwrap().requires_grad());
+    x.zero_grad();
+    y.zero_grad();
+    drop(y);
+    assert!(before.upgrade().is_none());
+}
+
+/// Where PyTorch's gradients of `abs` and `relu` have a history of zeros.
+#[test]
+fn gradients_that_do_not_depend_on_the_input_have_no_history() {
+    let x = leaf(&[3.0, -1.0]);
+    for y in [x.abs(), x.relu(), x.leaky_relu_with(0.1).unwrap(), x.clamp(-2.0, 2.0).unwrap(), &x * 2.0] {
+        let slope = grad_with(&y.sum(..).unwrap(), &x, Backward::new().create_graph(true)).unwrap();
+        assert!(!slope.requires_grad());
+        let penalty = (&slope * &x).sum(..).unwrap();
+        assert_eq!(grad_with(&penalty, &x, Backward::new()).unwrap().value(), slope.value());
+    }
+}

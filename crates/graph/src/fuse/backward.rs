@@ -3,11 +3,12 @@
 use std::borrow::Cow;
 
 use foldback_tensor::Tensor;
-use foldback_tensor::kernel::{self, ReducedShapes, Target};
+use foldback_tensor::kernel::{self, CallSet, ReducedShapes, Target};
 use smallvec::{SmallVec, smallvec};
 
 use super::Reduction;
 use super::derived::{Derived, record};
+use super::hoisted::place_results;
 use super::names::Names;
 use crate::error::Result;
 use crate::lead::Lead;
@@ -75,21 +76,32 @@ fn describe(
     let mut reads: SmallVec<[&Tensor; 8]> = smallvec![g];
     (0..used.len()).for_each(|k| reads.push(saved(k).unwrap_or(other)));
     let result = |nr: usize| ctx.values.get(result_slot(nr));
-    let knows = (0..formula.calls()).any(|nr| result(nr).is_some());
-    if knows {
-        (0..formula.calls()).for_each(|nr| reads.push(result(nr).unwrap_or(other)));
+    let known: CallSet = (0..formula.calls()).filter(|&nr| result(nr).is_some()).collect();
+    if known == CallSet::NONE {
+        put_aside_unread(&mut reads, used.len(), of_wanted(&used, &inputs));
+        return take(Flow { to: inputs.clone(), work: Work::Kernel(&*formula.kernel(&inputs), &reads) });
     }
-    put_aside_unread(&mut reads, used.len(), || {
-        let slopes = if knows { &formula.names_knowing().1 } else { &used };
-        inputs.iter().filter_map(|&k| slopes[k]).fold(Names::NONE, Names::and_of)
-    });
-    let kernel = if knows { formula.knowing(&inputs) } else { formula.kernel(&inputs) };
+    let (mut names, calls) = (of_wanted(&formula.names_knowing().1, &inputs), formula.names_of_calls());
+    // If all is known that is read, the others are not computed: their rows are not read either.
+    let computes = (0..calls.len()).any(|nr| names.has_result(nr) && !known.has(nr));
+    if computes {
+        names = names.through(known, &calls);
+    }
+    put_aside_unread(&mut reads, used.len(), names);
+    let results =
+        (0..calls.len()).filter(|&nr| !computes || known.has(nr)).map(|nr| (nr, result(nr).unwrap_or(other)));
+    let kernel = formula.knowing(&inputs, place_results(&mut reads, (1, g.numel()), names, &calls, results));
     take(Flow { to: inputs, work: Work::Kernel(&*kernel, &reads) })
+}
+
+/// What the gradients of some operands are made of.
+fn of_wanted(slopes: &[Option<Names>], inputs: &[usize]) -> Names {
+    inputs.iter().filter_map(|&k| slopes[k]).fold(Names::NONE, Names::and_of)
 }
 
 /// Puts what lies well in the place of operands that lie otherwise and that no gradient reads, so that they are not laid out, as the
 /// strided operand of `tanh(x)`, whose result is known. The order of sums stays that of the shape.
-fn put_aside_unread(reads: &mut [&Tensor], operands: usize, names: impl FnOnce() -> Names) {
+fn put_aside_unread(reads: &mut [&Tensor], operands: usize, names: Names) {
     let full = reads[0].shape();
     let lies_well = |t: &&Tensor| t.shape() == full && t.is_contiguous();
     if reads[1..].iter().all(lies_well) {
@@ -99,7 +111,6 @@ fn put_aside_unread(reads: &mut [&Tensor], operands: usize, names: impl FnOnce()
     if in_order == Some(true)
         && let Some(good) = reads.iter().copied().find(lies_well)
     {
-        let names = names();
         (1..=operands).filter(|&place| !names.has(place)).for_each(|place| reads[place] = good);
     }
 }

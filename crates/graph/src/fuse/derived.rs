@@ -3,7 +3,8 @@
 use std::array;
 
 use foldback_tensor::kernel::{
-    BlockKernel, Called, Calls, Dual, FloatKernel, FloatOps, Formula, GivingKernel, GradientKernel, Real,
+    BlockKernel, CallSet, Called, Calls, Dual, FloatKernel, FloatOps, Formula, GivingKernel, GradientKernel,
+    KnownInputs, MOST_CALLS, Real,
 };
 use smallvec::SmallVec;
 
@@ -32,11 +33,14 @@ pub(crate) trait Derived: Pointwise + Send + Sync {
     /// How many functions have the loops of the kernels `giving` and `knowing`.
     fn calls(&self) -> usize;
 
-    /// The kernel of the formula's value and what its functions give.
-    fn giving(&self) -> Box<dyn BlockKernel>;
+    /// What each of these functions reads, of which that of those before it is known.
+    fn names_of_calls(&self) -> SmallVec<[Names; MOST_CALLS]>;
 
-    /// The kernel of the gradients of some operands that reads what its functions give behind the operands.
-    fn knowing(&self, inputs: &[usize]) -> Box<dyn BlockKernel>;
+    /// The kernel of the formula's value and, if it is wanted, of what those functions give of which that is not known.
+    fn giving(&self, known: KnownInputs, gives: bool) -> Box<dyn BlockKernel>;
+
+    /// The kernel of the gradients of some operands that reads what some functions give.
+    fn knowing(&self, inputs: &[usize], known: KnownInputs) -> Box<dyn BlockKernel>;
 
     /// Records the gradients of some operands, in the order of all. `x` is the incoming gradient and the operands.
     fn slopes_of(&self, x: &[Traced], wanted: &[usize]) -> PerOperand<Option<Traced>>;
@@ -45,17 +49,9 @@ pub(crate) trait Derived: Pointwise + Send + Sync {
 /// What a formula's functions give, where its gradients read that.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct SavedResults {
-    /// a bit for each
-    read: u32,
+    pub(super) read: CallSet,
     /// the one that is the formula's value
     pub(super) value: Option<usize>,
-}
-
-impl SavedResults {
-    /// Whether the gradients read what function `nr` gives.
-    pub(super) fn has(self, nr: usize) -> bool {
-        self.read >> nr & 1 != 0
-    }
 }
 
 impl dyn Derived + '_ {
@@ -68,9 +64,9 @@ impl dyn Derived + '_ {
         let (value, slopes) = self.names_knowing();
         let tracked = slopes.iter().enumerate().filter(|&(k, _)| tracked(k));
         let names = tracked.filter_map(|(_, slope)| *slope).fold(Names::NONE, Names::and_of);
-        let read = calls.clone().filter(|&nr| names.has_result(nr)).fold(0, |read, nr| read | 1 << nr);
+        let read: CallSet = calls.clone().filter(|&nr| names.has_result(nr)).collect();
         let value = calls.clone().find(|&nr| value == Names::result(nr));
-        (read != 0).then_some(SavedResults { read, value })
+        (read != CallSet::NONE).then_some(SavedResults { read, value })
     }
 }
 
@@ -95,12 +91,21 @@ impl<F: Formula<N> + 'static, const N: usize> Derived for FloatKernel<F, N> {
         F::CALLS
     }
 
-    fn giving(&self) -> Box<dyn BlockKernel> {
-        Box::new(GivingKernel(self.0))
+    fn names_of_calls(&self) -> SmallVec<[Names; MOST_CALLS]> {
+        let read = |nr| {
+            let calls = Calls::knowing(nr, array::from_fn(Names::result));
+            self.0.eval::<Called<'_, Names>>(array::from_fn(|k| calls.of(Names::operand(k + 1))));
+            calls.given()
+        };
+        (0..F::CALLS).map(read).collect()
     }
 
-    fn knowing(&self, inputs: &[usize]) -> Box<dyn BlockKernel> {
-        Box::new(GradientKernel::knowing(self.0, inputs))
+    fn giving(&self, known: KnownInputs, gives: bool) -> Box<dyn BlockKernel> {
+        Box::new(GivingKernel::knowing(self.0, known, gives))
+    }
+
+    fn knowing(&self, inputs: &[usize], known: KnownInputs) -> Box<dyn BlockKernel> {
+        Box::new(GradientKernel::knowing(self.0, inputs, known))
     }
 
     fn slopes_of(&self, x: &[Traced], wanted: &[usize]) -> PerOperand<Option<Traced>> {

@@ -2,7 +2,7 @@
 
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
-use foldback_tensor::kernel::{MOST_CALLS, Num, Real};
+use foldback_tensor::kernel::{CallSet, MOST_CALLS, Num, Real};
 
 /// The operands that a number depends on, a bit each. A formula evaluated at duals of names tells for each gradient
 /// what it is made of, as the `|...|` of a row of the derivative table does. Above the operands' are the bits of what functions give.
@@ -37,6 +37,22 @@ impl Names {
     /// Whether it depends on what function `nr` gives.
     pub(super) fn has_result(self, nr: usize) -> bool {
         self.has(FIRST_RESULT + nr)
+    }
+
+    /// The place of the operand that it depends on, if that is one and nothing else.
+    pub(super) fn only(self) -> Option<usize> {
+        let places = self.0 & !UNTOUCHED;
+        (places.is_power_of_two() && places < 1 << FIRST_RESULT).then(|| places.trailing_zeros() as usize)
+    }
+
+    /// The operands behind the names: in the place of functions that are not known stands what they read, which is stated for each.
+    pub(super) fn through(mut self, known: CallSet, read: &[Names]) -> Names {
+        for (nr, &names) in read.iter().enumerate().rev().filter(|&(nr, _)| !known.has(nr)) {
+            if self.has_result(nr) {
+                self = Names(self.0 & !(1 << (FIRST_RESULT + nr))).and_of(names);
+            }
+        }
+        self
     }
 
     /// Of the operands of both.
@@ -228,7 +244,7 @@ mod tests {
     fn saved(formula: &dyn Derived) -> String {
         let Some(saved) = formula.saved_results(|_| true) else { return String::new() };
         let letter = |nr| if saved.value == Some(nr) { "y".to_string() } else { nr.to_string() };
-        (0..formula.calls()).filter(|&nr| saved.has(nr)).map(letter).collect()
+        (0..formula.calls()).filter(|&nr| saved.read.has(nr)).map(letter).collect()
     }
 
     /// What no gradient reads that is wanted is not saved.
@@ -237,7 +253,7 @@ mod tests {
         let formula = FloatKernel(crate::fuse!(|x, w| x.tanh() * w.sin()).formula);
         let saved = |tracked: &[usize]| {
             let saved = (&formula as &dyn Derived).saved_results(|k| tracked.contains(&k));
-            saved.map(|saved| [saved.has(0), saved.has(1)])
+            saved.map(|saved| [saved.read.has(0), saved.read.has(1)])
         };
         assert_eq!(saved(&[0]), Some([true, true]));
         assert_eq!(saved(&[1]), Some([true, false]));

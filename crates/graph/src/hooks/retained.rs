@@ -2,7 +2,7 @@
 
 use super::{Entries, Hooks};
 use crate::gradient::add_in_place;
-use crate::node::{Node, Var};
+use crate::node::{Edge, Node, Var};
 
 /// The gradient that an output keeps.
 pub(super) struct Retained {
@@ -36,6 +36,20 @@ impl Hooks {
     /// Whether every pass is to leave a gradient at an output.
     pub(crate) fn retains(node: &Node, nr: usize) -> bool {
         Hooks::at(node).is_some_and(|h| h.entries.update(|entries| entries.retains(nr)))
+    }
+
+    /// Moves what an output keeps, and whether it is to keep more, to the output that takes its place: no handle reaches what stays
+    /// behind, of which a recorded pass would make a cycle.
+    pub(crate) fn move_retained(from: &Edge, to: &Edge) {
+        let Some(hooks) = Hooks::at(&from.node) else { return };
+        let take = |entries: &mut Entries| {
+            let at = entries.retained.iter().position(|r| r.nr == from.nr)?;
+            Some(entries.retained.swap_remove(at))
+        };
+        if let Some(retained) = hooks.entries.update(take) {
+            let moved = Retained { nr: to.nr, ..retained };
+            Hooks::of(&to.node).update(|entries| entries.retained.push(moved));
+        }
     }
 
     /// The retained gradient of an output; the outer option says whether there is one, or there will be.

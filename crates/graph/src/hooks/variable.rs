@@ -17,7 +17,8 @@ impl Var {
     /// # Errors
     /// `RetainWithoutGrad` if this does not require a gradient.
     ///
-    /// An in-place operation on this handle carries the wish over to the new value; hooks stay with the older one. The
+    /// An in-place operation on this handle moves the wish, and the gradient that is there, to the new value, as in PyTorch: the older
+    /// one keeps none, if a clone of this handle still has it. Hooks stay with the older one. The
     /// gradient is a value without history, unless the pass was recorded with
     /// [`Backward::create_graph`](crate::Backward::create_graph).
     ///
@@ -35,16 +36,12 @@ impl Var {
         if !self.requires_grad() {
             return refuse(GraphFacts::RetainWithoutGrad).here();
         }
-        self.keep_grad();
-        Ok(())
-    }
-
-    pub(crate) fn keep_grad(&self) {
         if let VarKind::Tracked(_, edge) = &self.kind
             && edge.node.as_leaf().is_none()
         {
             Hooks::retain(&edge.node, edge.nr);
         }
+        Ok(())
     }
 
     /// Registers a function that sees this variable's gradient in every backward pass and may replace it: by what it returns,

@@ -131,10 +131,8 @@ impl Var {
             drop(leaf(node).value.replace(new.value()));
             return Ok(());
         }
-        if let VarKind::Tracked(_, edge) = &self.kind
-            && Hooks::retains(&edge.node, edge.nr)
-        {
-            new.keep_grad();
+        if let (VarKind::Tracked(_, old), VarKind::Tracked(_, new)) = (&self.kind, &new.kind) {
+            Hooks::move_retained(old, new);
         }
         *self = new;
         Ok(())

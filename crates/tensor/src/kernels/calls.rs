@@ -10,12 +10,114 @@
 use std::cell::Cell;
 use std::fmt;
 
-use super::elementary;
+use super::formula::typed;
+use super::lane::Float;
 use super::real::Real;
 use super::tagged::{Tag, Tagged};
+use super::{each, elementary};
+use crate::dtype::Block;
 
 /// How many calls have loops, and room for what they give: the first ones of a formula.
 pub const MOST_CALLS: usize = 8;
+
+/// Some of the first calls of a formula.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CallSet(u32);
+
+impl CallSet {
+    /// None of them.
+    pub const NONE: CallSet = CallSet(0);
+
+    /// The first so many.
+    pub const fn first(count: usize) -> CallSet {
+        CallSet((1 << count) - 1)
+    }
+
+    /// These and call `nr`.
+    #[must_use]
+    pub const fn and(self, nr: usize) -> CallSet {
+        CallSet(self.0 | 1 << nr)
+    }
+
+    /// Whether call `nr` is one of them.
+    pub const fn has(self, nr: usize) -> bool {
+        self.0 >> nr & 1 != 0
+    }
+
+    /// Whether all of these are among them.
+    pub const fn has_all(self, o: CallSet) -> bool {
+        o.0 & !self.0 == 0
+    }
+
+    /// Whether some of these are among them.
+    pub const fn has_any(self, o: CallSet) -> bool {
+        o.0 & self.0 != 0
+    }
+
+    /// How many they are.
+    pub const fn count(self) -> usize {
+        self.0.count_ones() as usize
+    }
+
+    /// Items for these calls, in their order, by the numbers of the calls.
+    pub(super) fn spread<T: Default>(self, mut items: impl Iterator<Item = T>) -> [T; MOST_CALLS] {
+        std::array::from_fn(|nr| if self.has(nr) { items.next() } else { None }.unwrap_or_default())
+    }
+
+    /// The other ones of the first calls.
+    pub(super) fn others(self) -> CallSet {
+        CallSet(!self.0)
+    }
+}
+
+impl FromIterator<usize> for CallSet {
+    fn from_iter<I: IntoIterator<Item = usize>>(calls: I) -> CallSet {
+        calls.into_iter().fold(CallSet::NONE, CallSet::and)
+    }
+}
+
+/// Among the inputs of a kernel, what calls give of which that is known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KnownInputs {
+    known: CallSet,
+    places: [u8; MOST_CALLS],
+}
+
+impl KnownInputs {
+    /// The inputs behind the first so many, for these calls in their order.
+    pub fn behind(first: usize, known: CallSet) -> KnownInputs {
+        (0..MOST_CALLS)
+            .filter(|&nr| known.has(nr))
+            .zip(first..)
+            .fold(KnownInputs::default(), KnownInputs::and)
+    }
+
+    /// These, and for call `nr` an input.
+    #[must_use]
+    pub fn and(mut self, (nr, input): (usize, usize)) -> KnownInputs {
+        self.known = self.known.and(nr);
+        self.places[nr] = u8::try_from(input).expect("a kernel has a few inputs");
+        self
+    }
+
+    /// The calls.
+    pub fn calls(&self) -> CallSet {
+        self.known
+    }
+
+    /// How many inputs a kernel has that reads these and the first so many.
+    pub(super) fn inputs(&self, first: usize) -> usize {
+        (0..MOST_CALLS)
+            .filter(|&nr| self.known.has(nr))
+            .fold(first, |n, nr| n.max(1 + usize::from(self.places[nr])))
+    }
+
+    /// The blocks, by the numbers of the calls.
+    pub(super) fn blocks<'a, T: Float>(&self, inputs: &[Block<'a>]) -> [&'a [T]; MOST_CALLS] {
+        let block = |nr: usize| typed::<T, 1>(&inputs[usize::from(self.places[nr])..])[0];
+        each(&[][..], |nr| if self.known.has(nr) { block(nr) } else { &[] })
+    }
+}
 
 /// The calls of one evaluation.
 pub struct Calls<R> {

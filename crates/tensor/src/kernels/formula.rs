@@ -116,7 +116,7 @@ fn values<T: Float, F: Formula<N>, const N: usize>(f: &F, x: [&[T]; N], out: &mu
     // Of a constant condition only the branch that is taken is compiled.
     match const { F::CALLS < 2 } {
         true => doors::map_float::<T, F, N>(f, x, out),
-        false => values_by_calls(f, x, out),
+        false => values_by_calls(f, x, Default::default(), out),
     }
 }
 

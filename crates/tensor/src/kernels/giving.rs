@@ -1,8 +1,9 @@
-//! `GivingKernel`: a formula's value, and beside it what the functions give that it calls; and its values where it calls several.
+//! `GivingKernel`: a formula's value, and beside it what the functions give that it calls; and its values where it calls several, or where
+//! is known what some give.
 
 use std::ops::Range;
 
-use super::calls::{Called, Calls, MOST_CALLS};
+use super::calls::{CallSet, Called, Calls, KnownInputs, MOST_CALLS};
 use super::formula::{Formula, typed};
 use super::lane::{Float, Lane};
 use super::level::{Level, level};
@@ -12,21 +13,44 @@ use super::{BlockKernel, doors::door, each};
 use crate::buffer::{Handle, Storage};
 use crate::dtype::{Block, BlockMut, DType};
 
-/// A [`Formula`] as a block kernel of its value and, behind it, what the [functions](Formula::CALLS) give that it calls, in their order.
+/// A [`Formula`] as a block kernel of its value and, behind it, what the [functions](Formula::CALLS) give that it calls, in their order. What is
+/// known of them is read and not given.
 #[derive(Clone, Copy, Debug)]
-pub struct GivingKernel<F, const N: usize>(pub F);
+pub struct GivingKernel<F, const N: usize> {
+    formula: F,
+    known: KnownInputs,
+    /// whether there are outputs for what functions give
+    gives: bool,
+}
 
 impl<F: Formula<N>, const N: usize> GivingKernel<F, N> {
+    /// The kernel of the value and what all functions give.
+    pub fn new(formula: F) -> Self {
+        GivingKernel { formula, known: KnownInputs::default(), gives: true }
+    }
+
+    /// The kernel of the value that reads what some functions give; of the others it gives that, too, if it is wanted.
+    pub fn knowing(formula: F, known: KnownInputs, gives: bool) -> Self {
+        assert_have_loops::<F, N>(known.calls());
+        GivingKernel { formula, known, gives }
+    }
+
     fn typed_run<T: Float>(&self, inputs: &[Block<'_>], outputs: &mut [BlockMut<'_>]) {
         let mut outputs = outputs.iter_mut().map(|out| {
             let len = out.len();
             T::slice_mut(out.range(0, len)).expect("outputs are of one type")
         });
         let y = outputs.next().expect("the value is an output");
-        let results = results_in(outputs);
         // Of a constant condition only the branch that is taken is compiled.
         match const { F::CALLS > 0 } {
-            true => give::<T, F, N>(&self.0, typed(inputs), y, results),
+            true => {
+                let (f, x, known) = (&self.formula, typed(inputs), self.known.blocks(inputs));
+                let calls = self.known.calls();
+                match self.gives || calls == CallSet::first(F::CALLS) {
+                    true => give::<T, F, N>(f, x, known, y, calls.others().spread(outputs)),
+                    false => values_by_calls(f, x, known, y),
+                }
+            }
             false => unreachable!("the formula has no loops that store what its functions give"),
         }
     }
@@ -42,13 +66,17 @@ impl<F: Formula<N>, const N: usize> BlockKernel for GivingKernel<F, N> {
     }
 
     fn arity(&self) -> Option<(usize, usize)> {
-        Some((N, 1 + F::CALLS))
+        let given = if self.gives { F::CALLS - self.known.calls().count() } else { 0 };
+        Some((self.known.inputs(N), 1 + given))
     }
 }
 
-/// Where what functions give is put: as many rows as there are.
-fn results_in<'a, T>(mut rows: impl Iterator<Item = &'a mut [T]>) -> [&'a mut [T]; MOST_CALLS] {
-    std::array::from_fn(|_| rows.next().unwrap_or_default())
+/// Refuses calls that have no loops.
+pub(super) fn assert_have_loops<F: Formula<N>, const N: usize>(known: CallSet) {
+    assert!(
+        CallSet::first(F::CALLS).has_all(known),
+        "the formula has no loops that read what {known:?} give"
+    );
 }
 
 /// Working memory of rows as long as a piece.
@@ -66,18 +94,31 @@ impl ScratchRows {
     }
 }
 
-/// The values of a formula that calls several functions, each in a loop of its own.
-pub(super) fn values_by_calls<T: Float, F: Formula<N>, const N: usize>(f: &F, x: [&[T]; N], out: &mut [T]) {
+/// The values of a formula, each function of which is not known what it gives in a loop of its own.
+pub(super) fn values_by_calls<T: Float, F: Formula<N>, const N: usize>(
+    f: &F,
+    x: [&[T]; N],
+    known: [&[T]; MOST_CALLS],
+    out: &mut [T],
+) {
     let mut rows = ScratchRows::new::<T>(F::CALLS);
     for piece in pieces(out.len()) {
-        let results = results_in(rows.of(piece.len()));
-        give::<T, F, N>(f, x.map(|x| &x[piece.clone()]), &mut out[piece], results);
+        let results = CallSet::first(F::CALLS).spread(rows.of(piece.len()));
+        let x = x.map(|x| &x[piece.clone()]);
+        give::<T, F, N>(f, x, known_in(known, &piece), &mut out[piece], results);
     }
 }
 
+/// A piece of what functions give of which that is known.
+#[inline(always)]
+pub(super) fn known_in<'a, T>(known: [&'a [T]; MOST_CALLS], piece: &Range<usize>) -> [&'a [T]; MOST_CALLS] {
+    each(&[][..], |k| known[k].get(piece.clone()).unwrap_or_default())
+}
+
 door! {
-    /// `y[i] = f(x[0][i], x[1][i], ...)`, where function `k` gives `results[k][i]`.
-    pub(super) fn give[T: Float, F: Formula<N>, const N: usize][T, F, N](f: &F, x: [&[T]; N], y: &mut [T], results: [&mut [T]; MOST_CALLS]);
+    /// `y[i] = f(x[0][i], x[1][i], ...)`, where function `k` gives `known[k][i]`, or `results[k][i]` if there is no such row. There may be
+    /// no `y` if the last function is known.
+    pub(super) fn give[T: Float, F: Formula<N>, const N: usize][T, F, N](f: &F, x: [&[T]; N], known: [&[T]; MOST_CALLS], y: &mut [T], results: [&mut [T]; MOST_CALLS]);
     body give_body
 }
 
@@ -99,27 +140,34 @@ macro_rules! stages {
         fn give_body<const FMA: bool, T: Float, F: Formula<N>, const N: usize>(
             f: &F,
             x: [&[T]; N],
+            known: [&[T]; MOST_CALLS],
             y: &mut [T],
             mut results: [&mut [T]; MOST_CALLS],
         ) where
             f64: FloatOps<Lane<T, FMA>> + FloatOps<Near<T, FMA>>,
         {
-            const { assert!(F::CALLS <= MOST_CALLS, "there are loops for so many calls") };
-            for piece in pieces(y.len()) {
+            const { assert!(0 < N && F::CALLS <= MOST_CALLS, "there are loops for so many calls") };
+            if !known[..F::CALLS].iter().any(|row| row.is_empty()) {
+                return value_of_known::<Lane<T, FMA>, T, F, N>(f, x, known, y);
+            }
+            for piece in pieces(x[0].len()) {
                 let x = each(&[][..], |k| &x[k][piece.clone()]);
-                let y = &mut y[piece.clone()];
+                let mut known = known_in(known, &piece);
+                let y = y.get_mut(piece.clone()).unwrap_or_default();
+                let mut rows = results.each_mut().map(|row| row.get_mut(piece.clone()).unwrap_or_default());
                 $(
-                    if const { $nr < F::CALLS } {
-                        let (known, given) = results.split_at_mut($nr);
-                        let given = &mut given[0][piece.clone()];
-                        let known = each(&[][..], |k| known.get(k).map_or(&[][..], |row| &row[piece.clone()]));
+                    if const { $nr < F::CALLS } && known[$nr].is_empty() {
+                        let given = std::mem::take(&mut rows[$nr]);
                         if const { $nr + 1 < F::CALLS } {
                             near_first!(one_call, $nr, f, x, known, given);
                         } else {
                             near_first!(last_call, $nr, f, x, known, given, y);
+                            continue;
                         }
+                        known[$nr] = given;
                     }
                 )*
+                value_of_known::<Lane<T, FMA>, T, F, N>(f, x, known, y);
             }
         }
     };
@@ -143,16 +191,19 @@ pub(super) fn shortened<T>(
     each(&[][..], |k| if k < count { &rows[k][stretch.clone()] } else { &[] })
 }
 
-/// What the functions of a formula give, in working memory of a row for each and one more.
+/// What the functions of a formula give, as is known or in working memory of a row for each and one more.
 pub(super) fn results<'a, T: Float, F: Formula<N>, const N: usize>(
     f: &F,
     x: [&[T]; N],
+    known: [&'a [T]; MOST_CALLS],
     mut rows: impl Iterator<Item = &'a mut [T]>,
 ) -> [&'a [T]; MOST_CALLS] {
-    let y = rows.next().expect("there is a row for the value");
-    let mut results = results_in(rows);
-    give::<T, F, N>(f, x, y, results.each_mut().map(|row| &mut **row));
-    results.map(|row| &*row)
+    let last_is_known = !known[F::CALLS - 1].is_empty();
+    let y = rows.next().filter(|_| !last_is_known).unwrap_or_default();
+    let mut results = CallSet::first(F::CALLS).spread(rows);
+    give::<T, F, N>(f, x, known, y, results.each_mut().map(|row| &mut **row));
+    let results: [&[T]; MOST_CALLS] = results.map(|row| &*row);
+    each(&[][..], |k| if known[k].is_empty() { results[k] } else { known[k] })
 }
 
 /// What function `NR` gives. Whether that is right.
@@ -176,6 +227,27 @@ where
         given[i] = calls.given().result(&mut gathered);
     }
     R::are_right(gathered)
+}
+
+/// The value, where is known what all functions give.
+#[inline(always)]
+fn value_of_known<R: InLoop<T>, T: Float, F: Formula<N>, const N: usize>(
+    f: &F,
+    x: [&[T]; N],
+    known: [&[T]; MOST_CALLS],
+    y: &mut [T],
+) where
+    f64: FloatOps<R>,
+{
+    let n = y.len();
+    let x: [&[T]; N] = each(&[][..], |k| &x[k][..n]);
+    let known = shortened(known, F::CALLS, 0..n);
+    let mut gathered = R::Gathered::default();
+    for i in 0..n {
+        let calls = calls_at::<R, T>(F::CALLS, known, i);
+        let value = f.eval::<Called<'_, R>>(each(calls.of(R::of(T::of(0.0))), |k| calls.of(R::of(x[k][i]))));
+        y[i] = value.number().result(&mut gathered);
+    }
 }
 
 /// What function `NR` gives, which is the last, and the value. Whether they are right.
@@ -267,6 +339,11 @@ mod tests {
         outputs
     }
 
+    /// What all calls give, behind the first so many inputs.
+    fn behind(first: usize, calls: usize) -> KnownInputs {
+        KnownInputs::behind(first, CallSet::first(calls))
+    }
+
     fn numbers<T: Float>(n: usize) -> [Vec<T>; 3] {
         [7, 11, 13].map(|step| (0..n).map(|i| T::of(((i * step) % 1001) as f64 / 40.0 - 12.5)).collect())
     }
@@ -278,7 +355,7 @@ mod tests {
     fn check<T: Float, F: Formula<2>>(formula: F, function: fn(f64, f64) -> f64, n: usize) {
         let [g, x, w] = &numbers::<T>(n);
         let number = |v: &T| format!("{v:?}").parse::<f64>().unwrap();
-        let both = run(&GivingKernel(formula), &[x, w], 2);
+        let both = run(&GivingKernel::new(formula), &[x, w], 2);
         assert!(both[0] == run(&FloatKernel(formula), &[x, w], 1)[0], "{n}");
         for (i, t) in both[1].iter().enumerate() {
             let expected = function(number(&x[i]), number(&w[i]));
@@ -288,7 +365,7 @@ mod tests {
             );
         }
         let anew = run(&GradientKernel::new(formula, &[0, 1]), &[g, x, w], 2);
-        let known = run(&GradientKernel::knowing(formula, &[0, 1]), &[g, x, w, &both[1]], 2);
+        let known = run(&GradientKernel::knowing(formula, &[0, 1], behind(3, 1)), &[g, x, w, &both[1]], 2);
         assert!(known == anew, "{n}");
     }
 
@@ -307,16 +384,32 @@ mod tests {
         let (whole, formula) = (Several::<0>, Several::<CALLS>);
         let value = bits(&run(&FloatKernel(whole), &[x, w], 1));
         assert!(bits(&run(&FloatKernel(formula), &[x, w], 1)) == value, "{CALLS} calls, {n}");
-        let given = run(&GivingKernel(formula), &[x, w], 1 + CALLS);
+        let given = run(&GivingKernel::new(formula), &[x, w], 1 + CALLS);
         assert!(bits(&given[..1]) == value, "{CALLS} calls, {n}");
         for wanted in [&[0][..], &[1], &[0, 1], &[1, 0]] {
             let expected = bits(&run(&GradientKernel::new(whole, wanted), &[g, x, w], wanted.len()));
             let anew = run(&GradientKernel::new(formula, wanted), &[g, x, w], wanted.len());
             assert!(bits(&anew) == expected, "{CALLS} calls, {wanted:?} of {n}");
-            let mut inputs: Vec<&[T]> = vec![g, x, w];
-            inputs.extend(given[1..].iter().map(|t| &t[..]));
-            let knowing = run(&GradientKernel::knowing(formula, wanted), &inputs, wanted.len());
-            assert!(bits(&knowing) == expected, "{CALLS} calls known, {wanted:?} of {n}");
+            for some in [1, 0b10, 0b101, 0xaa, 0xff] {
+                let known = |nr: &usize| some >> nr & 1 != 0;
+                let set: CallSet = (0..CALLS).filter(known).collect();
+                let behind = KnownInputs::behind(2, set);
+                let rows = (0..CALLS).filter(known).map(|nr| &given[1 + nr][..]);
+                let inputs: Vec<&[T]> = [&g[..], x, w].into_iter().chain(rows).collect();
+                let knowing = run(
+                    &GradientKernel::knowing(formula, wanted, KnownInputs::behind(3, set)),
+                    &inputs,
+                    wanted.len(),
+                );
+                assert!(bits(&knowing) == expected, "{set:?} of {CALLS} calls known, {wanted:?} of {n}");
+                let knowing = run(&GivingKernel::knowing(formula, behind, false), &inputs[1..], 1);
+                assert!(bits(&knowing) == value, "{set:?} of {CALLS} calls known, {n}");
+                let others =
+                    run(&GivingKernel::knowing(formula, behind, true), &inputs[1..], 1 + CALLS - set.count());
+                let unknown = (0..CALLS).filter(|nr| !known(nr)).map(|nr| given[1 + nr].clone());
+                let expected: Vec<Vec<T>> = given[..1].iter().cloned().chain(unknown).collect();
+                assert!(bits(&others) == bits(&expected), "{set:?} of {CALLS} calls known, {n}");
+            }
         }
     }
 
@@ -369,14 +462,14 @@ mod tests {
     fn formulas_by_chance_have_the_bits_of_one_loop() {
         fn gradients<const CALLS: usize>(steps: [u8; 10], inputs: &[&[f64]]) -> Vec<Vec<Vec<String>>> {
             let formula = ByChance::<CALLS> { steps };
-            let given = run(&GivingKernel(formula), &inputs[1..], 1 + CALLS);
+            let given = run(&GivingKernel::new(formula), &inputs[1..], 1 + CALLS);
             let known: Vec<&[f64]> =
                 inputs.iter().copied().chain(given[1..].iter().map(|t| &t[..])).collect();
             let found = [
                 run(&FloatKernel(formula), &inputs[1..], 1),
                 given[..1].to_vec(),
                 run(&GradientKernel::new(formula, &[0, 1, 2]), inputs, 3),
-                run(&GradientKernel::knowing(formula, &[0, 1, 2]), &known, 3),
+                run(&GradientKernel::knowing(formula, &[0, 1, 2], behind(4, CALLS)), &known, 3),
             ];
             found.iter().map(|found| bits(found)).collect()
         }
@@ -413,7 +506,7 @@ mod tests {
             }
         }
         let x = [0.5f64, 1.0];
-        let given = run(&GivingKernel(Fewer), &[&x], 4);
+        let given = run(&GivingKernel::new(Fewer), &[&x], 4);
         let close = |given: &[f64], expected: [f64; 2]| {
             assert!(given.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-14 * b), "{given:?}");
         };

@@ -2,10 +2,10 @@
 
 use smallvec::SmallVec;
 
-use super::calls::{Called, MOST_CALLS};
+use super::calls::{CallSet, Called, KnownInputs, MOST_CALLS};
 use super::dual::Dual;
 use super::formula::{Formula, are_summed, typed};
-use super::giving::{ScratchRows, calls_at, results, shortened};
+use super::giving::{ScratchRows, assert_have_loops, calls_at, known_in, results, shortened};
 use super::lane::{Float, Lane};
 use super::level::{Level, level};
 use super::near::{InLoop, Near, pieces};
@@ -35,8 +35,8 @@ pub struct GradientKernel<F, const N: usize> {
     formula: F,
     /// per output, the input it is the gradient of
     wanted: SmallVec<[usize; 4]>,
-    /// whether what the formula's functions give is read behind the inputs, see Note [Known results]
-    knows: bool,
+    /// what functions give that is read, see Note [Known results]
+    known: KnownInputs,
 }
 
 impl<F: Formula<N>, const N: usize> GradientKernel<F, N> {
@@ -48,37 +48,39 @@ impl<F: Formula<N>, const N: usize> GradientKernel<F, N> {
         const { assert!(0 < N && N <= 7, "there are loops for one to seven inputs") };
         let fits = |(at, k): (usize, &usize)| *k < N && !wanted[..at].contains(k);
         assert!(wanted.iter().enumerate().all(fits), "gradients of the inputs {wanted:?} of {N}");
-        GradientKernel { formula, wanted: wanted.into(), knows: false }
+        GradientKernel { formula, wanted: wanted.into(), known: KnownInputs::default() }
     }
 
-    /// The same gradients where is known what the formula's functions give: that is read behind the inputs, in the order of calls,
-    /// and not computed again. For formulas with [loops](Formula::CALLS) for that.
+    /// The same gradients where is known what some of the formula's functions give: that is read, and not computed again. For functions with [loops](Formula::CALLS) for that.
     ///
     /// # Panics
-    /// As [`GradientKernel::new`], and of other formulas.
+    /// As [`GradientKernel::new`], and of other functions.
     #[doc(hidden)]
-    pub fn knowing(formula: F, wanted: &[usize]) -> Self {
-        assert!(F::CALLS > 0, "the formula has no loops that read what its functions give");
-        GradientKernel { knows: true, ..GradientKernel::new(formula, wanted) }
+    pub fn knowing(formula: F, wanted: &[usize], known: KnownInputs) -> Self {
+        assert_have_loops::<F, N>(known.calls());
+        GradientKernel { known, ..GradientKernel::new(formula, wanted) }
+    }
+
+    fn knows(&self) -> bool {
+        self.known.calls() != CallSet::NONE
     }
 
     fn typed_run<T: Float>(&self, inputs: &[Block<'_>], outputs: &mut [BlockMut<'_>]) {
         // Of a constant condition only the branch that is taken is compiled.
-        if const { F::CALLS > 0 } && self.knows {
-            let known = |k: usize| if k < F::CALLS { typed::<T, 1>(&inputs[N + 1 + k..])[0] } else { &[] };
-            self.run_by::<T, true>(Some(each(&[][..], known)), inputs, outputs);
+        if const { F::CALLS > 0 } && self.knows() {
+            self.run_by::<T, true>(self.known.blocks(inputs), inputs, outputs);
         } else {
             match const { F::CALLS > 1 } {
-                true => self.run_by::<T, true>(None, inputs, outputs),
-                false => self.run_by::<T, false>(None, inputs, outputs),
+                true => self.run_by::<T, true>(Default::default(), inputs, outputs),
+                false => self.run_by::<T, false>(Default::default(), inputs, outputs),
             }
         }
     }
 
-    /// Runs the loop that knows what functions give, which is computed first if it is not there, or the one that computes all.
+    /// Runs the loop that knows what functions give, which is computed first where it is not there, or the one that computes all.
     fn run_by<T: Float, const KNOWS: bool>(
         &self,
-        known: Option<[&[T]; MOST_CALLS]>,
+        known: [&[T]; MOST_CALLS],
         inputs: &[Block<'_>],
         outputs: &mut [BlockMut<'_>],
     ) {
@@ -89,10 +91,11 @@ impl<F: Formula<N>, const N: usize> GradientKernel<F, N> {
             let len = block.len();
             out[input] = T::slice_mut(block.range(0, len));
         }
-        let (unwanted, computes) = (N - self.wanted.len(), KNOWS && known.is_none());
+        let unwanted = N - self.wanted.len();
+        let computes = KNOWS && self.known.calls() != CallSet::first(F::CALLS);
         if unwanted == 0 && !computes {
             let out = out.map(|o| o.expect("every gradient is wanted once"));
-            return gradients::<T, F, N, KNOWS>(&self.formula, g, x, known.unwrap_or_default(), out);
+            return gradients::<T, F, N, KNOWS>(&self.formula, g, x, known, out);
         }
         // The loop computes all gradients; those that nobody wants go to working memory, piece by piece.
         let mut rows = ScratchRows::new::<T>(unwanted + if computes { 1 + F::CALLS } else { 0 });
@@ -103,11 +106,8 @@ impl<F: Formula<N>, const N: usize> GradientKernel<F, N> {
                 None => rows.next().expect("one row for each that is not wanted"),
             });
             let (g, x) = (&g[piece.clone()], x.map(|x| &x[piece.clone()]));
-            let known = match known {
-                Some(known) => shortened(known, F::CALLS, piece),
-                None if KNOWS => results::<T, F, N>(&self.formula, x, rows),
-                None => [&[][..]; MOST_CALLS],
-            };
+            let known = known_in(known, &piece);
+            let known = if computes { results::<T, F, N>(&self.formula, x, known, rows) } else { known };
             gradients::<T, F, N, KNOWS>(&self.formula, g, x, known, out);
         }
     }
@@ -144,7 +144,7 @@ impl<F: Formula<N>, const N: usize> BlockKernel for GradientKernel<F, N> {
     }
 
     fn arity(&self) -> Option<(usize, usize)> {
-        Some((N + 1 + if self.knows { F::CALLS } else { 0 }, self.wanted.len()))
+        Some((self.known.inputs(N + 1), self.wanted.len()))
     }
 
     fn takes_numbers(&self, dtype: DType, n: usize) -> bool {
@@ -152,7 +152,7 @@ impl<F: Formula<N>, const N: usize> BlockKernel for GradientKernel<F, N> {
     }
 
     fn sums(&self) -> bool {
-        are_summed::<F, N>() && !self.knows
+        are_summed::<F, N>() && !self.knows()
     }
 
     fn sum_rows(&self, rows: SumOfRows<'_>) {
@@ -389,7 +389,8 @@ mod tests {
                     outputs
                 };
                 let anew = gradients(&GradientKernel::new(Known, wanted), &[&g, &x, &w]);
-                let knowing = GradientKernel::knowing(Known, wanted);
+                let knowing =
+                    GradientKernel::knowing(Known, wanted, KnownInputs::behind(3, CallSet::first(1)));
                 assert!(gradients(&knowing, &[&g, &x, &w, &y]) == anew, "{wanted:?} of {n}");
                 // Where tanh is 0, its slope is 1.
                 let other = gradients(&knowing, &[&g, &x, &w, &zeros]);
@@ -406,9 +407,9 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "no loops that read what its functions give")]
+    #[should_panic(expected = "no loops that read what CallSet(1) give")]
     fn not_every_formula_can_read_its_result() {
-        GradientKernel::knowing(Squash, &[0]);
+        GradientKernel::knowing(Squash, &[0], KnownInputs::behind(4, CallSet::first(1)));
     }
 
     #[test]

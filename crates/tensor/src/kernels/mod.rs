@@ -39,7 +39,7 @@ pub(crate) use cache::last_level_cache;
 #[cfg(test)]
 pub(crate) use cache::pretend_cache;
 pub use cache::stays_in_cache;
-pub use calls::{Called, Calls, MOST_CALLS};
+pub use calls::{CallSet, Called, Calls, KnownInputs, MOST_CALLS};
 pub use dual::{Dual, slope};
 pub(crate) use elementary::elementary;
 pub(crate) use formula::{Compare, CompareKernel, NumFormula, NumKernel, typed};

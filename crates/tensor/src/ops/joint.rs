@@ -102,9 +102,8 @@ pub fn evaluate_each(
             fold_jointly(op, kernel, operands, targets)?
         }
     };
-    if let Some(value) = made.first_mut() {
-        value.set_meant(Meant::all_of(&reads));
-    }
+    let meant = Meant::all_of(&reads);
+    made.iter_mut().for_each(|value| value.set_meant(meant));
     Ok(made)
 }
 

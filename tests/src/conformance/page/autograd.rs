@@ -44,7 +44,7 @@ lines! {
     "loss.backward()": v.backward(), v.backward_with(&seed), v.backward_with(Backward::new().retain_graph(true).create_graph(true)); "options are setters of `Backward`; a second pass goes on where PyTorch refuses because it has kept, and freed, an index, a number or an input that the gradient does not need"
     "x.grad": v.grad(), v.grad_var(); "`grad_var` is the one with a history"
     "x.grad = None": v.zero_grad(), v.set_grad(None); ""
-    "torch.autograd.grad(y, x)": grad(&v, &u), grad(&v, [&u, &w]), grad_with(&v, &u, Backward::new().create_graph(true)), grad_with(&v, &u, Backward::new().seed(&seed)); "`grad_outputs` is the seed; one gradient is a `Var`, those of an array an array; `allow_unused` is of `Grad`"
+    "torch.autograd.grad(y, x)": grad(&v, &u), grad(&v, [&u, &w]), grad_with(&v, &u, Backward::new().create_graph(true)), grad_with(&v, &u, Backward::new().seed(&seed)); "`grad_outputs` is the seed; one gradient is a `Var`, those of an array an array; `allow_unused` is of `Grad`; a gradient that does not depend on the input, as those of `abs` and `relu`, has no history, where PyTorch's may have one of zeros"
     "torch.autograd.functional.jvp(f, x, v)": jvp(|a| a.square(), &u, &y), vjp(|a| a.square(), &u, &y), hvp(|a| a.square().sum(..), &u, &y), vhp(|a| a.square().sum(..), &u, &y); "several arguments are an array; `torch.func` has the first two as well"
     "torch.autograd.functional.jacobian(f, x)": jacobian(|a| a.square(), &u), hessian(|a| a.square().sum(..), &u); "always vectorised; `torch.func.jacfwd` is `graph::jacfwd`"
     "torch.no_grad()": no_grad(|| v.exp()), enable_grad(|| v.exp()); "takes a closure; one with more than one `?` ends in `Ok::<_, Error>(y)`"
