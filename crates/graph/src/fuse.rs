@@ -5,6 +5,11 @@
 //! of a block for the value; duals of lanes for the gradients, in the block pass that folds them; duals of recorded
 //! values under `create_graph`; and duals of [`names::Names`], which tell what each gradient reads and so what to save.
 //!
+//! Note [Few elements]
+//! Functions of operands that the result repeats, as in `x * w.exp()` for a row `w`, are computed before, once for each of their elements.
+//! What they give is read in the place of these operands where nothing else reads them, by the loops of an expression without functions.
+//! Computed for each element of the result they took 1.5 to 3.7 times as long as operators.
+//!
 //! Note [Saved results]
 //! A gradient computes anew what it reads of the formula, which for large operands takes less time than memory does. In the cache a
 //! function such as `tanh` is most of the time. So what the formula's functions give, where slopes read that, as of `tanh(x) * w`,
@@ -43,7 +48,7 @@ use names::Names;
 use operands::{alike, variables};
 
 /// A pointwise expression as one operation: one node, one pass over memory each way, nothing stored in between but small results of
-/// functions that the way back reads.
+/// functions that the way back reads, and of functions of operands that the result repeats.
 ///
 /// `fuse!(|x, w, b| (x * w + b).square())` makes a [`Fused`] of three operands, to be called as often as one likes. Its
 /// operands broadcast and promote as those of every operation; its gradients, to any order, come from the expression

@@ -194,6 +194,10 @@ fn a_result_is_saved_where_it_is_small() {
     assert_eq!(kept(1024, &|x| fuse!(|x| x.tanh().exp()).call([x]).unwrap()), 8);
     assert_eq!(kept(1024, &|x| fuse!(|x| x.sin() + x.exp()).call([x]).unwrap()), 4);
     assert_eq!(kept(511, &|x| fuse!(|x| x.sin() + x.exp()).call([x]).unwrap()), 0);
+    // What few elements give is kept beside the operands.
+    let rows = |x: &Var| fuse!(|x, w| x * w.exp()).sum([&Tensor::ones([100, 1000]), x], ..).unwrap();
+    assert_eq!(kept(1000, &rows), 400 + 4);
+    assert_eq!(kept(1000, &|x| saved_budget(1 << 30, || rows(x)).0), 400);
 }
 
 /// What is recorded has the bits of what is not.
@@ -220,6 +224,63 @@ fn a_value_does_not_depend_on_what_is_saved() {
             assert_eq!(sums(x.requires_grad(), w.requires_grad()), plain, "{shapes:?} {dtype}");
         }
     }
+}
+
+/// Functions of operands that are broadcast are computed once for each of their elements: with the bits that they have where these are
+/// written out.
+#[test]
+fn functions_of_what_is_broadcast_have_the_bits_of_others() {
+    let _level = LEVEL.lock();
+    let shapes: [[&[usize]; 3]; 5] = [
+        [&[40, 130], &[130], &[40, 1]],
+        [&[6, 10, 100], &[10, 1], &[100]],
+        [&[300, 7], &[7], &[300, 1]],
+        [&[2000], &[], &[1]],
+        [&[70, 1], &[90], &[70, 90]],
+    ];
+    for dtype in [DType::F32, DType::F64] {
+        for shapes in shapes {
+            let mut random = Random::new(5);
+            let values = shapes.map(|s| fill(s, Domain::Any, &mut random).to(dtype));
+            let full = values[0].mul(&values[1]).unwrap().mul(&values[2]).unwrap();
+            for (formula, over) in (0..FORMULAS).flat_map(|f| REDUCTIONS.map(|over| (f, over))) {
+                if full.rank() == 1 && over.is_some_and(|(axes, _)| axes.contains(&1)) {
+                    continue;
+                }
+                let run = |written_out: bool| {
+                    let x = values.clone().map(|t| t.requires_grad());
+                    let given = x.each_ref().map(|x| match written_out {
+                        true => x.expand(full.dims()).unwrap().contiguous(),
+                        false => x.clone(),
+                    });
+                    let y = loss(given.each_ref(), over, formula);
+                    let value = y.value();
+                    (value, now(y, &x.each_ref()))
+                };
+                let ((a, found), (b, expected)) = (run(false), run(true));
+                let label = format!("{shapes:?} {dtype} {over:?} {formula}");
+                assert_eq!(a, b, "{label}");
+                for (a, b) in found.iter().zip(&expected) {
+                    assert!(
+                        close(&a.value(), &b.value(), if dtype == DType::F32 { 1e-4 } else { 1e-12 }),
+                        "{label}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// What is asked of shapes is asked of the operands, whether functions of them are computed before or not.
+#[test]
+fn a_broadcast_that_nobody_meant_is_refused_where_a_function_of_it_comes_first() {
+    let _guard = broadcast_warning(BroadcastWarning::Refuse);
+    let list = Tensor::ones([64]);
+    let f = fuse!(|x, c| x * c.exp());
+    let (meant, not_meant) = (list.unsqueeze(1).unwrap(), Tensor::ones([64, 1]));
+    assert_eq!(f.call([&list, &meant]).unwrap().shape(), &[64, 64]);
+    assert_eq!(f.sum([&list, &meant], 0).unwrap().shape(), &[64]);
+    assert!(f.call([&list, &not_meant]).is_err() && f.sum([&list, &not_meant], 0).is_err());
 }
 
 /// An axis that is meant goes on to the value, whether something is stored beside that or not.

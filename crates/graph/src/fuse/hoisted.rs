@@ -95,3 +95,55 @@ fn is_few(elements: usize, n: usize) -> bool {
     const LEAST: usize = 1 << 10;
     elements.saturating_mul(4) <= n && n >= LEAST
 }
+
+#[cfg(test)]
+mod tests {
+    use foldback_tensor::kernel::FloatKernel;
+
+    use super::*;
+
+    fn hoisted_of<F: kernel::Formula<3> + 'static>(f: crate::Fused<F, 3>, operands: [&Tensor; 3]) -> Results {
+        let shapes = operands.map(Tensor::dims);
+        let n = broadcast_shapes(&shapes).unwrap().numel();
+        hoisted("t", &FloatKernel(f.formula), &operands, n).unwrap()
+    }
+
+    /// Told by the numbers of calls.
+    #[test]
+    fn functions_of_few_elements_are_hoisted() {
+        let [x, row, column] = [&[50, 40][..], &[40], &[50, 1]].map(Tensor::ones);
+        macro_rules! calls {
+            ($operands:expr, $expected:expr; $($formula:tt)*) => {
+                let found = calls_of(&hoisted_of(crate::fuse!($($formula)*), $operands));
+                let expected: &[usize] = &$expected;
+                assert_eq!(found, expected.iter().copied().collect(), "{}", stringify!($($formula)*));
+            };
+        }
+        let all = [&x, &row, &column];
+        calls!(all, [0]; |x, w, b| x * w.exp() + b);
+        calls!(all, [0]; |x, m, v| (x - m) * (v + 1e-5).rsqrt());
+        calls!(all, [0, 1]; |x, w, b| (x * w.sigmoid() + b.ln()).tanh());
+        calls!(all, [1, 2]; |x, w, b| x.tanh() + w.exp().tanh() + b);
+        calls!(all, []; |x, w, b| (x * w + b).tanh());
+        // What several of them give together is as large as the result.
+        calls!(all, [0]; |x, w, b| x * w.exp() + (w * b).exp());
+        calls!(all, []; |x, w, b| x * w + b + R::lit(2.0).exp());
+        // Not fewer elements than a quarter, and not of a result that is small itself.
+        let few: Vec<Tensor> = [&[1000, 3][..], &[1000, 1], &[3]].map(Tensor::ones).into();
+        calls!([&few[0], &few[1], &few[2]], [1]; |x, w, b| x * w.exp() + b.exp());
+        let small: Vec<Tensor> = [&[20, 40][..], &[40], &[20, 1]].map(Tensor::ones).into();
+        calls!([&small[0], &small[1], &small[2]], []; |x, w, b| x * w.exp() + b.exp());
+        let double = row.double();
+        calls!([&x, &double, &column], []; |x, w, b| x * w.exp() + b);
+    }
+
+    #[test]
+    fn what_is_hoisted_has_the_shape_of_what_it_reads() {
+        let [x, row, column] = [&[9, 10, 20][..], &[20], &[10, 1]].map(Tensor::ones);
+        let f = crate::fuse!(|x, w, b| x * w.exp() * (w + b).tanh() * b.sqrt());
+        let found = hoisted_of(f, [&x, &row, &column]);
+        let shapes: Vec<_> = found.iter().map(|t| t.as_ref().unwrap().dims()).collect();
+        assert_eq!(shapes, [&[20][..], &[10, 20], &[10, 1]]);
+        assert_eq!(found[1].as_ref().unwrap(), &Tensor::full([10, 20], 2.0).tanh());
+    }
+}

@@ -9,6 +9,7 @@
 
 use std::cell::Cell;
 use std::fmt;
+use std::ops::Range;
 
 use super::formula::typed;
 use super::lane::Float;
@@ -112,12 +113,24 @@ impl KnownInputs {
             .fold(first, |n, nr| n.max(1 + usize::from(self.places[nr])))
     }
 
+    /// In the place of which operand stands what each of the first calls gives, if all are known and stand there. The operands are inputs from
+    /// one on.
+    pub(super) fn in_operands(&self, operands: Range<usize>, calls: usize) -> Option<CallPlaces> {
+        let place = |nr: usize| usize::from(self.places[nr]);
+        let are_there =
+            self.known == CallSet::first(calls) && (0..calls).all(|nr| operands.contains(&place(nr)));
+        are_there.then(|| std::array::from_fn(|nr| place(nr).saturating_sub(operands.start)))
+    }
+
     /// The blocks, by the numbers of the calls.
     pub(super) fn blocks<'a, T: Float>(&self, inputs: &[Block<'a>]) -> [&'a [T]; MOST_CALLS] {
         let block = |nr: usize| typed::<T, 1>(&inputs[usize::from(self.places[nr])..])[0];
         each(&[][..], |nr| if self.known.has(nr) { block(nr) } else { &[] })
     }
 }
+
+/// By the numbers of calls, the operands in whose places stands what they give.
+pub(super) type CallPlaces = [usize; MOST_CALLS];
 
 /// The calls of one evaluation.
 pub struct Calls<R> {
@@ -138,6 +151,22 @@ impl<R: Real> Calls<R> {
     #[inline(always)]
     pub fn knowing(known: usize, results: [R; MOST_CALLS]) -> Self {
         Calls { count: Cell::new(0), known, results, given: Cell::new(R::lit(0.0)) }
+    }
+
+    /// Of the first so many stands what they give in places of the operands. These are chosen where it runs: a loop for each choice would cost
+    /// more compile time than it gains.
+    #[inline(always)]
+    pub(super) fn in_places<const N: usize>(known: usize, places: &CallPlaces, x: [R; N]) -> Self {
+        let chosen = |nr: usize| {
+            let mut chosen = x[0];
+            for (k, &number) in x.iter().enumerate() {
+                if places[nr] == k {
+                    chosen = number;
+                }
+            }
+            chosen
+        };
+        Calls::knowing(known, each(x[0], |nr| if nr < known { chosen(nr) } else { x[0] }))
     }
 
     /// A number whose functions count.

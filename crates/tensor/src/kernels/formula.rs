@@ -95,18 +95,19 @@ impl<F: Formula<N>, const N: usize> BlockKernel for FloatKernel<F, N> {
     }
 
     fn sums(&self) -> bool {
-        are_summed::<F, N>()
+        are_summed::<F, N>() && F::CALLS == 0
     }
 
     fn sum_rows(&self, rows: SumOfRows<'_>) {
         // Of a constant condition only the branch that is taken is compiled.
-        if const { are_summed::<F, N>() } {
+        if const { are_summed::<F, N>() && F::CALLS == 0 } {
             rows.add(&Value(self.0));
         }
     }
 }
 
-/// Whether a formula has loops that add its results: near angles and functions one by one have others.
+/// Whether a formula has loops that add its results, which read what its function gives, if it calls one: for near angles and several
+/// functions such loops are not worth their compile time.
 pub(super) const fn are_summed<F: Formula<N>, const N: usize>() -> bool {
     F::SUMS && !F::NEAR && F::CALLS < 2
 }

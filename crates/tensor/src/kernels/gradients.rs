@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use super::calls::{CallSet, Called, KnownInputs, MOST_CALLS};
+use super::calls::{CallPlaces, CallSet, Called, Calls, KnownInputs, MOST_CALLS};
 use super::dual::Dual;
 use super::formula::{Formula, are_summed, typed};
 use super::giving::{ScratchRows, assert_have_loops, calls_at, known_in, results, shortened};
@@ -65,6 +65,16 @@ impl<F: Formula<N>, const N: usize> GradientKernel<F, N> {
         self.known.calls() != CallSet::NONE
     }
 
+    /// Where what the functions give stands, if only operands' places have it.
+    fn places(&self) -> Option<CallPlaces> {
+        self.known.in_operands(1..N + 1, F::CALLS)
+    }
+
+    /// The gradients of all inputs as what is summed.
+    fn all(&self) -> AllGradients<F> {
+        AllGradients { formula: self.formula, places: self.places().expect("it said that it sums") }
+    }
+
     fn typed_run<T: Float>(&self, inputs: &[Block<'_>], outputs: &mut [BlockMut<'_>]) {
         // Of a constant condition only the branch that is taken is compiled.
         if const { F::CALLS > 0 } && self.knows() {
@@ -117,7 +127,7 @@ impl<F: Formula<N>, const N: usize> GradientKernel<F, N> {
     fn put(&self, inputs: &[Block<'_>], outputs: &mut [BlockMut<'_>]) {
         let n = outputs[0].len();
         let mut put = |start: usize, blocks: usize| {
-            SumOfRows::stored(inputs, outputs, start, blocks).put(&AllGradients(self.formula), &self.wanted);
+            SumOfRows::stored(inputs, outputs, start, blocks).put(&self.all(), &self.wanted);
         };
         put(0, n / LANES);
         if !n.is_multiple_of(LANES) {
@@ -130,7 +140,7 @@ impl<F: Formula<N>, const N: usize> BlockKernel for GradientKernel<F, N> {
     fn run(&self, inputs: &[Block<'_>], outputs: &mut [BlockMut<'_>]) {
         let (dtype, n) = (outputs[0].dtype(), outputs[0].len());
         // Of a constant condition only the branch that is taken is compiled.
-        if const { are_put::<F, N>() } {
+        if const { are_put::<F, N>() } && self.sums() {
             let reads_a_number = inputs.iter().any(|x| x.len() < n);
             if reads_a_number || self.wanted.len() < N && self.takes_numbers(dtype, n) {
                 return self.put(inputs, outputs);
@@ -148,35 +158,34 @@ impl<F: Formula<N>, const N: usize> BlockKernel for GradientKernel<F, N> {
     }
 
     fn takes_numbers(&self, dtype: DType, n: usize) -> bool {
-        are_put::<F, N>() && n >= LANES && are_added(dtype)
+        are_put::<F, N>() && self.sums() && n >= LANES && are_added(dtype)
     }
 
     fn sums(&self) -> bool {
-        are_summed::<F, N>() && !self.knows()
+        are_summed::<F, N>() && self.places().is_some()
     }
 
     fn sum_rows(&self, rows: SumOfRows<'_>) {
         // Of constant conditions only the branch that is taken is compiled.
         if const { are_summed::<F, N>() } {
             match self.wanted[..] {
-                [input] => rows.add(&GradientOf { formula: self.formula, input }),
-                _ if const { N > 1 } => rows.put(&AllGradients(self.formula), &self.wanted),
+                [input] => rows.add(&GradientOf { all: self.all(), input }),
+                _ if const { N > 1 } => rows.put(&self.all(), &self.wanted),
                 _ => unreachable!("an input has one gradient"),
             }
         }
     }
 }
 
-/// Whether gradients are stored by the loop that adds, too, where some are not wanted or an operand is a number. A function takes longer
-/// than that saves.
+/// Whether gradients are stored by the loop that adds, too, where some are not wanted or an operand is a number.
 const fn are_put<F: Formula<N>, const N: usize>() -> bool {
-    are_summed::<F, N>() && F::CALLS == 0 && N > 1
+    are_summed::<F, N>() && N > 1
 }
 
 /// The gradient of one input, which is chosen where it runs: a loop for each would cost more compile time than it gains.
 #[derive(Clone, Copy)]
 struct GradientOf<F> {
-    formula: F,
+    all: AllGradients<F>,
     input: usize,
 }
 
@@ -187,7 +196,7 @@ impl<F: Formula<N>, const N: usize> Summand<N, 1> for GradientOf<F> {
     where
         f64: FloatOps<R>,
     {
-        let slopes = slopes(&self.formula, g, x);
+        let slopes: [R; N] = self.all.eval(g, x);
         let mut slope = slopes[0];
         for (input, &of_it) in slopes.iter().enumerate() {
             if input == self.input {
@@ -198,9 +207,12 @@ impl<F: Formula<N>, const N: usize> Summand<N, 1> for GradientOf<F> {
     }
 }
 
-/// The gradients of all inputs, as what is summed.
+/// The gradients of all inputs, as what is summed, where what the formula's functions give stands in places of its operands.
 #[derive(Clone, Copy)]
-struct AllGradients<F>(F);
+struct AllGradients<F> {
+    formula: F,
+    places: CallPlaces,
+}
 
 impl<F: Formula<N>, const N: usize> Summand<N, N> for AllGradients<F> {
     const TAKES_A_GRADIENT: bool = true;
@@ -209,7 +221,14 @@ impl<F: Formula<N>, const N: usize> Summand<N, N> for AllGradients<F> {
     where
         f64: FloatOps<R>,
     {
-        slopes(&self.0, g, x)
+        // Of a constant condition only the branch that is taken is compiled.
+        if const { F::CALLS == 0 } {
+            return slopes(&self.formula, g, x);
+        }
+        let calls = Calls::in_places(F::CALLS, &self.places, x);
+        let slopes =
+            slopes::<Called<'_, R>, F, N>(&self.formula, g.into(), each(g.into(), |k| calls.of(x[k])));
+        each(g, |k| slopes[k].number())
     }
 }
 
