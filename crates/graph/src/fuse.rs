@@ -21,31 +21,30 @@ mod backward;
 mod derived;
 pub mod expansion;
 mod fold;
-mod hoisted;
 mod names;
 mod operands;
+mod results;
 
 use std::fmt;
 
-use foldback_tensor::kernel::{self, CallSet, FloatKernel, Formula, ReducedShapes, Target};
+use foldback_tensor::kernel::{self, FloatKernel, Formula, ReducedShapes, Target};
 use foldback_tensor::{Here, Over, Tensor, broadcast_shapes};
-use smallvec::SmallVec;
 
 pub use operands::Operands;
 
 use crate::error::Result;
 use crate::input::Input;
-use crate::mode::{is_budgeted, is_grad_enabled};
+use crate::mode::is_grad_enabled;
 use crate::node::{Describe, Var};
 use crate::origins::with_origins;
 use crate::record::{Reads, record_one};
 use crate::rule::RuleSlot;
 use crate::var::ValueRef;
 use backward::FusedBackward;
-use derived::{Derived, PerOperand, SavedResults};
-use hoisted::{Results, calls_of, hoisted, place_results};
+use derived::{Derived, PerOperand};
 use names::Names;
 use operands::{alike, variables};
+use results::{KnownResults, Results, computed};
 
 /// A pointwise expression as one operation: one node, one pass over memory each way, nothing stored in between but small results of
 /// functions that the way back reads, and of functions of operands that the result repeats.
@@ -266,31 +265,18 @@ fn apply(
     let mut operands = PerOperand::<&Tensor>::new();
     values.iter().for_each(|v| operands.push(v));
     let records = is_grad_enabled() && inputs.iter().any(|v| v.requires_grad());
-    let results_of = |n: usize| -> Result<KnownResults> {
-        if formula.calls() == 0 {
-            return Ok(KnownResults::default());
-        }
-        let hoisted = hoisted(name, formula, &operands, n)?;
-        let keeps = records && !is_budgeted();
-        let read = if keeps { formula.saved_results(|k| inputs[k].requires_grad()) } else { None };
-        let bytes = n.saturating_mul(operands[0].dtype().size());
-        let stored = read.filter(|read| {
-            !calls_of(&hoisted).has_all(read.read)
-                && is_worth_saving(bytes)
-                && (is_only_value(formula, *read) || is_stored_in_order(n, bytes, &operands))
-        });
-        Ok(KnownResults { hoisted, read: read.map(|read| read.read).unwrap_or_default(), stored })
-    };
+    let tracked = |k: usize| records && inputs[k].requires_grad();
+    let known = |n: usize| KnownResults::of(name, formula, &operands, n, &tracked);
     let (mut reduced, mut results) = (None, Results::new());
     let value = match &reduce {
         None => {
-            let known = if formula.calls() > 0 { elements(&operands).map(results_of) } else { None };
+            let known = if formula.calls() > 0 { elements(&operands).map(known) } else { None };
             known.transpose().and_then(|known| {
                 computed(name, formula, &operands, known.unwrap_or_default(), None, &mut results)
             })
         }
         Some(reduce) => kernel::reduction(name, &operands, reduce.over.axes()).and_then(|shapes| {
-            let known = results_of(shapes.full.numel())?;
+            let known = known(shapes.full.numel())?;
             let (shapes, _) = &**reduced.insert(Box::new((shapes, reduce.mean)));
             reduced_value(name, formula, &operands, (reduce, shapes), known, &mut results)
         }),
@@ -311,90 +297,12 @@ fn apply(
     Ok(record_one(name, &inputs, value, reads, || backward(reduced)))
 }
 
-/// What is known of a formula's functions before it is evaluated, and what is saved of what they give.
-#[derive(Default)]
-struct KnownResults {
-    hoisted: Results,
-    /// what gradients read that are wanted
-    read: CallSet,
-    /// the same, if it is to be stored beside the value
-    stored: Option<SavedResults>,
-}
-
-/// Whether what the only function gives is the formula's value.
-fn is_only_value(formula: &dyn Derived, results: SavedResults) -> bool {
-    formula.calls() == 1 && results.value == Some(0)
-}
-
-/// Whether a result of so many bytes is read again from a cache, and takes longer to be computed again than to be thought about.
-fn is_worth_saving(bytes: usize) -> bool {
-    const LEAST: usize = 1 << 10;
-    bytes >= LEAST && kernel::stays_in_cache(bytes)
-}
-
-/// Whether a result is worth being stored beside the value (of 300 numbers in `f64` products and sums of two functions, and back, take 1.04 to 1.15
-/// of the time of operators, and 1.18 to 1.3 where they are computed again), and lies as the operand does that tells the order of sums, so
-/// that these have the bits of others.
-fn is_stored_in_order(n: usize, bytes: usize, operands: &[&Tensor]) -> bool {
-    const LEAST: usize = 1 << 11;
-    bytes >= LEAST
-        && operands.iter().find(|t| t.numel() == n).and_then(|t| kernel::lies_in_order(t)) == Some(true)
-}
-
 /// Elements of the common shape, if there is one.
 fn elements(operands: &[&Tensor]) -> Option<usize> {
     let shapes: PerOperand<&[usize]> = operands.iter().map(|t| t.dims()).collect();
     match shapes[..] {
         [shape] => Some(shape.iter().product()),
         _ => broadcast_shapes(&shapes).ok().map(|shape| shape.numel()),
-    }
-}
-
-/// The value, summed onto a target if there is one, and what is saved of what functions give.
-#[track_caller]
-fn computed(
-    name: &'static str,
-    formula: &dyn Derived,
-    operands: &[&Tensor],
-    known: KnownResults,
-    target: Option<Target<'_>>,
-    results: &mut Results,
-) -> Result<Tensor> {
-    let KnownResults { hoisted, read, stored } = known;
-    let set = calls_of(&hoisted);
-    let gives = stored.is_some_and(|stored| !is_only_value(formula, stored));
-    let mut reads: SmallVec<[&Tensor; 8]> = operands.into();
-    let giving = (gives || set != CallSet::NONE).then(|| {
-        let calls = formula.names_of_calls();
-        let given = (0..calls.len()).filter(|_| gives).map(Names::result);
-        let names = given.fold(formula.names_knowing().0, Names::and_of).through(set, &calls);
-        let results = hoisted.iter().enumerate().filter_map(|(nr, t)| Some((nr, t.as_ref()?)));
-        formula.giving(place_results(&mut reads, (0, usize::MAX), names, &calls, results), gives)
-    });
-    let kernel = giving.as_deref().unwrap_or(formula.value());
-    let mut made = SmallVec::new();
-    let value = match &target {
-        _ if gives => {
-            made = kernel::evaluate_each(name, kernel, &reads)?;
-            made.remove(0)
-        }
-        Some(target) if stored.is_none() => kernel::fold_to(name, kernel, &reads, target.clone())?,
-        _ => kernel::evaluate(name, kernel, &reads)?,
-    };
-    if stored.is_some() || set.has_any(read) {
-        let mut made = made.into_iter();
-        for nr in 0..formula.calls() {
-            let given = if set.has(nr) { hoisted[nr].clone() } else { made.next() };
-            results.push(match stored {
-                _ if !read.has(nr) => None,
-                Some(stored) if stored.value == Some(nr) && !set.has(nr) => Some(value.clone()),
-                _ => given,
-            });
-        }
-    }
-    match target {
-        Some(target) if stored.is_some() => kernel::sum_onto(name, &value, target),
-        _ => Ok(value),
     }
 }
 

@@ -8,8 +8,8 @@ use smallvec::{SmallVec, smallvec};
 
 use super::Reduction;
 use super::derived::{Derived, record};
-use super::hoisted::place_results;
 use super::names::Names;
+use super::results::place_results;
 use crate::error::Result;
 use crate::lead::Lead;
 use crate::node::{Arrival, Context, Describe, Flow, Mood, Node, Take, Var, Way, Work};
