@@ -128,18 +128,28 @@ fn hoisted(name: &'static str, formula: &dyn Derived, operands: &[&Tensor], n: u
         {
             continue;
         }
-        // Those that read the same are computed together. What is not wanted reads an operand in the place of the others, and of their functions.
+        // Those that read the same are computed together, and what they are made of. The other functions, and what is not read, are an operand
+        // that is.
         let together = |other: &usize| behind[*other] == behind[nr];
+        let made_of =
+            (0..read.len()).rev().fold(Names::NONE, |all, nr| match together(&nr) || all.has_result(nr) {
+                true => all.and_of(read[nr]).and_of(Names::result(nr)),
+                false => all,
+            });
         let other = (0..operands.len()).find(|&k| reads(k)).map_or(operands[0], |k| operands[k]);
         let mut inputs: SmallVec<[&Tensor; 8]> =
             operands.iter().enumerate().map(|(k, t)| if reads(k) { *t } else { other }).collect();
-        let unwanted = (0..read.len()).filter(|nr| !together(nr));
-        unwanted.clone().for_each(|_| inputs.push(other));
-        let known = KnownInputs::behind(operands.len(), unwanted.collect());
-        let kernel = formula.giving(known, true);
-        let made = kernel::evaluate_each(name, &*kernel, &inputs)?.into_iter().skip(1);
+        let (computed, others): (PerOperand<usize>, PerOperand<usize>) =
+            (0..read.len()).partition(|&nr| made_of.has_result(nr));
+        inputs.extend(others.iter().map(|_| other));
+        let known = KnownInputs::behind(operands.len(), others.into_iter().collect());
+        let made = kernel::evaluate_each(name, &*formula.giving(known, true), &inputs)?.into_iter().skip(1);
         results.resize(read.len(), None);
-        (0..read.len()).filter(together).zip(made).for_each(|(nr, t)| results[nr] = Some(t));
+        computed
+            .into_iter()
+            .zip(made)
+            .filter(|(nr, _)| together(nr))
+            .for_each(|(nr, t)| results[nr] = Some(t));
     }
     Ok(results)
 }
@@ -241,6 +251,21 @@ mod tests {
         calls!([&small[0], &small[1], &small[2]], []; |x, w, b| x * w.exp() + b.exp());
         let double = row.double();
         calls!([&x, &double, &column], []; |x, w, b| x * w.exp() + b);
+    }
+
+    /// A function of what another one gives of fewer operands.
+    #[test]
+    fn what_is_hoisted_may_be_made_of_other_results() {
+        let [x, row, column] = [&[200, 30][..], &[30], &[200, 1]].map(|shape| Tensor::full(shape, 0.5));
+        let f = crate::fuse!(|x, w, b| (w.abs() + 0.5).pow(w.tanh()) * (x + (w.exp() * 0.0 + b).exp()));
+        let found = hoisted_of(f, [&x, &row, &column]);
+        let [tanh, exp] = [row.tanh(), row.exp()];
+        let all: Vec<Tensor> = found.into_iter().flatten().collect();
+        assert_eq!(all, [tanh.clone(), Tensor::ones([30]).pow(&tanh).unwrap(), exp]);
+        let f = crate::fuse!(|x, w, b| x * (w.exp() + b).tanh());
+        let few = [Tensor::ones([20, 200, 30]), row.clone(), column.clone()];
+        let found = hoisted_of(f, few.each_ref());
+        assert_eq!(found[1].as_ref().unwrap(), &row.exp().add(&column).unwrap().tanh());
     }
 
     #[test]
