@@ -33,12 +33,11 @@ use crate::mode::{is_budgeted, is_grad_enabled};
 use crate::node::{Describe, Var};
 use crate::origins::with_origins;
 use crate::record::{Reads, record_one};
-use crate::rule::RuleSlot;
 use crate::var::ValueRef;
 use backward::FusedBackward;
 use derived::{Derived, PerOperand, SavedResults};
 use names::Names;
-use operands::{alike, variables};
+use operands::{are_alike, variables};
 
 /// A pointwise expression as one operation: one node, one pass over memory each way, nothing stored in between but small results of
 /// functions that the way back reads.
@@ -234,7 +233,7 @@ struct Reduced {
 }
 
 /// What a result has been reduced to, and whether its mean was taken.
-type Reduction = Option<Box<(ReducedShapes, bool)>>;
+type Reduction = Option<(ReducedShapes, bool)>;
 
 /// Evaluates a formula and records it.
 #[track_caller]
@@ -247,13 +246,18 @@ fn apply(
 ) -> Result<Var> {
     let _span = crate::profile::forward(name);
     let made;
-    let inputs = match alike(inputs) {
-        Some(inputs) => inputs,
-        None => {
-            made = variables(inputs);
-            made.iter().map(|v| &**v).collect()
-        }
-    };
+    let mut own = PerOperand::<&Var>::new();
+    if are_alike(inputs) {
+        inputs.iter().for_each(|input| {
+            if let Input::Var(v) = input {
+                own.push(v)
+            }
+        });
+    } else {
+        made = variables(inputs);
+        made.iter().for_each(|v| own.push(v));
+    }
+    let inputs = &own[..];
     let mut values = PerOperand::<ValueRef<'_>>::new();
     inputs.iter().for_each(|v| values.push(v.value_ref()));
     let mut operands = PerOperand::<&Tensor>::new();
@@ -276,26 +280,22 @@ fn apply(
         Some(reduce) => match kernel::reduction(name, &operands, reduce.over.axes()) {
             Ok(shapes) => {
                 let saved = saved_results(shapes.full.numel());
-                let (shapes, _) = &**reduced.insert(Box::new((shapes, reduce.mean)));
+                let (shapes, _) = &*reduced.insert((shapes, reduce.mean));
                 reduced_value(name, formula, &operands, (reduce, shapes), saved, &mut results)
             }
             Err(e) => Err(e),
         },
     };
-    let value = value.map_err(|e| with_origins(e, &inputs))?;
-    let mut slots = PerOperand::<RuleSlot>::new();
+    let value = value.map_err(|e| with_origins(e, inputs))?;
+    let mut read = PerOperand::<Option<&Tensor>>::new();
     if records {
         let slopes = formula.names();
         let tracked = inputs.iter().zip(&slopes).filter(|v| v.0.requires_grad());
         let names = tracked.filter_map(|v| *v.1).fold(Names::NONE, Names::and_of);
         // Place 0 of what a gradient is made of is the incoming gradient.
-        (0..inputs.len()).filter(|&k| names.has(k + 1)).for_each(|k| slots.push(RuleSlot::Input(k)));
+        operands.iter().enumerate().for_each(|(k, t)| read.push(names.has(k + 1).then_some(*t)));
     }
-    let reads = match &results[..] {
-        [] => Reads::All(&slots),
-        results => Reads::AllAnd(&slots, results),
-    };
-    Ok(record_one(name, &inputs, value, reads, || backward(reduced)))
+    Ok(record_one(name, inputs, value, Reads::Given(&read, &results), || backward(reduced)))
 }
 
 /// What functions give, in their order, where it is saved.

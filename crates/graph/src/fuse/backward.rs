@@ -1,9 +1,10 @@
 //! The backward step of a fused operation: by duals over blocks, or by recorded duals for higher orders.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
-use foldback_tensor::Tensor;
-use foldback_tensor::kernel::{self, ReducedShapes, Target};
+use foldback_tensor::kernel::{self, BlockKernel, ReducedShapes, Target};
+use foldback_tensor::{GRAIN, Shape, Tensor};
 use smallvec::{SmallVec, smallvec};
 
 use super::Reduction;
@@ -23,7 +24,7 @@ pub(super) struct FusedBackward<D> {
 
 impl<D: Derived> Describe for FusedBackward<D> {
     fn describe(&self, ctx: &Context<'_>, take: &mut Take<'_>) -> Result<()> {
-        describe(&self.formula, self.reduced.as_deref(), ctx, take)
+        describe(&self.formula, self.reduced.as_ref(), ctx, take)
     }
 
     fn leads(&self) -> bool {
@@ -39,8 +40,12 @@ impl<D: Derived> Describe for FusedBackward<D> {
     }
 
     fn arrival(&self, node: &Node, _input: usize) -> Arrival {
-        let full = self.reduced.as_deref().map_or(&node.metadata[0].shape, |(reduction, _)| &reduction.full);
+        let full = self.saved_like().unwrap_or(&node.metadata[0].shape);
         Arrival { shape: full.clone(), way: Way::Straight }
+    }
+
+    fn saved_like(&self) -> Option<&Shape> {
+        Some(&self.reduced.as_ref()?.0.full)
     }
 }
 
@@ -52,8 +57,8 @@ fn describe(
     take: &mut Take<'_>,
 ) -> Result<()> {
     let used = formula.names();
-    let inputs: SmallVec<[usize; 2]> =
-        (0..used.len()).filter(|&k| ctx.needs(k) && used[k].is_some()).collect();
+    let mut inputs: SmallVec<[usize; 2]> = SmallVec::new();
+    (0..used.len()).filter(|&k| ctx.needs(k) && used[k].is_some()).for_each(|k| inputs.push(k));
     if inputs.is_empty() {
         return Ok(());
     }
@@ -79,12 +84,63 @@ fn describe(
     if knows {
         (0..formula.calls()).for_each(|nr| reads.push(result(nr).unwrap_or(other)));
     }
+    if !knows && inputs.len() > 1 && APART.contains(&g.numel()) && g.strides().contains(&0) {
+        inputs = take_apart(formula, &used, inputs, &reads, ctx, take)?;
+        if inputs.is_empty() {
+            return Ok(());
+        }
+    }
     put_aside_unread(&mut reads, used.len(), || {
         let slopes = if knows { &formula.names_knowing().1 } else { &used };
         inputs.iter().filter_map(|&k| slopes[k]).fold(Names::NONE, Names::and_of)
     });
-    let kernel = if knows { formula.knowing(&inputs) } else { formula.kernel(&inputs) };
-    take(Flow { to: inputs, work: Work::Kernel(&*kernel, &reads) })
+    let mut take = |kernel: &dyn BlockKernel| {
+        let to = inputs.iter().copied().collect();
+        take(Flow { to, work: Work::Kernel(kernel, &reads) })
+    };
+    if knows { take(&*formula.knowing(&inputs)) } else { formula.with_kernel(&inputs, &mut take) }
+}
+
+/// Of how many elements another kernel is worth it.
+const APART: Range<usize> = 4096..GRAIN;
+
+/// Describes the gradients by themselves that read nothing of the shape of `g`, which is the same along an axis, and are not folded: of a sum of
+/// `x * w` with a row, that of `x` is a row, which stays compressed. The others are left.
+#[inline(never)]
+fn take_apart(
+    formula: &dyn Derived,
+    used: &[Option<Names>],
+    inputs: SmallVec<[usize; 2]>,
+    reads: &[&Tensor],
+    ctx: &Context<'_>,
+    take: &mut Take<'_>,
+) -> Result<SmallVec<[usize; 2]>> {
+    let (g, edges) = (reads[0], &ctx.node.next_edges);
+    let leads_to = |k: usize| edges[k].as_ref().map(|edge| (edge.node.sequence, edge.nr));
+    // Of one variable, gradients are added in the order of the inputs.
+    let are_others = |(at, k): (usize, &usize)| inputs[..at].iter().all(|&o| leads_to(o) != leads_to(*k));
+    if !inputs.iter().enumerate().all(are_others) {
+        return Ok(inputs);
+    }
+    let reads_of = |k: usize| {
+        let names = used[k].unwrap_or(Names::NONE);
+        (1..reads.len()).map(move |place| names.has(place))
+    };
+    let is_apart = |k: usize| {
+        ctx.node.input_shape(k) == Some(g.shape())
+            && reads_of(k).zip(&reads[1..]).all(|(is_read, t)| !is_read || t.numel() < g.numel())
+    };
+    let (apart, others): (SmallVec<[usize; 2]>, SmallVec<[usize; 2]>) =
+        inputs.iter().copied().partition(|&k| is_apart(k));
+    if others.len() > 1 {
+        return Ok(inputs);
+    }
+    for k in apart {
+        let mut own: SmallVec<[&Tensor; 8]> = smallvec![g];
+        reads_of(k).zip(&reads[1..]).for_each(|(is_read, t)| own.push(if is_read { t } else { g }));
+        formula.with_kernel(&[k], &mut |kernel| take(Flow::to(k, Work::Kernel(kernel, &own))))?;
+    }
+    Ok(others)
 }
 
 /// Puts what lies well in the place of operands that lie otherwise and that no gradient reads, so that they are not laid out, as the
@@ -130,7 +186,12 @@ fn push(
                 let values: SmallVec<[Tensor; 4]> = reads.iter().map(Var::value).collect();
                 let values: SmallVec<[&Tensor; 4]> = values.iter().collect();
                 let target = Target { dtype: Some(output.dtype), ..Target::of(&kept) };
-                Var::constant(kernel::fold_to(ctx.node.name(), &*formula.kernel(&[k]), &values, target)?)
+                let mut sum = None;
+                formula.with_kernel(&[k], &mut |kernel| {
+                    sum = Some(kernel::fold_to(ctx.node.name(), kernel, &values, target.clone())?);
+                    Ok(())
+                })?;
+                Var::constant(sum.expect("a kernel was handed out"))
             }
             Mood::Recorded => {
                 let reads: SmallVec<[&Var; 8]> = reads.iter().collect();
@@ -161,4 +222,78 @@ fn spread(g: &Var, (reduction, mean): &(ReducedShapes, bool), n: Lead) -> Result
     let g = unreduced(g, reduction, n)?.expand(n.shape(&reduction.full))?;
     // Expanded before it is divided: nothing is divided by zero when there are no elements.
     if *mean { g.div(reduction.count as f64) } else { Ok(g) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use foldback_tensor::kernel::{self, GradientKernel, Target};
+    use foldback_tensor::{Shape, Tensor};
+    use smallvec::smallvec;
+
+    use crate::{Fused, RequiresGrad, Var};
+
+    /// The strides of the gradient of `x` where it arrives, and both gradients, of a sum of products; `[x, w]` are tracked.
+    fn gradients([x, w]: [&Tensor; 2]) -> (Vec<isize>, [Tensor; 2]) {
+        let [x, w]: [Var; 2] = [x, w].map(|t| t.clone().requires_grad());
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let to = seen.clone();
+        x.register_hook(move |g| *to.lock().unwrap() = g.value().strides().to_vec()).unwrap();
+        let product: Fused<_, 2> = crate::fuse!(|x, w| x * w);
+        product.mean((&x, &w), ..).unwrap().backward().unwrap();
+        let strides = seen.lock().unwrap().clone();
+        (strides, [&x, &w].map(|v| v.grad().unwrap()))
+    }
+
+    /// What reads nothing but a row, a column or a number stays one, and the bits are those of all gradients together.
+    #[test]
+    fn gradients_that_read_little_are_described_by_themselves() {
+        let cases: [(&[usize], &[usize], &[isize]); 6] = [
+            (&[60, 100], &[100], &[0, 1]),
+            (&[60, 100], &[60, 1], &[1, 0]),
+            (&[10, 60, 10], &[60, 1], &[0, 1, 0]),
+            // All is read, too little, too much.
+            (&[60, 100], &[60, 100], &[100, 1]),
+            (&[6, 100], &[100], &[100, 1]),
+            (&[600, 100], &[100], &[100, 1]),
+        ];
+        for (full, own, strides) in cases {
+            let (x, w) = (Tensor::randn(full), Tensor::randn(own));
+            let (found, gradients) = gradients([&x, &w]);
+            assert_eq!(found, strides, "{full:?} {own:?}");
+            let n = x.numel() as f64;
+            let g = Tensor::ones(()).div(n).unwrap().expand(full).unwrap();
+            let shapes = [full, own].map(Shape::from);
+            let both = GradientKernel::new(Product, &[0, 1]);
+            let targets = smallvec![Target::of(&shapes[0]), Target::of(&shapes[1])];
+            let jointly = kernel::fold_jointly("test", &both, &[&g, &x, &w], targets).unwrap();
+            assert!(jointly.iter().eq(&gradients), "{full:?} {own:?}");
+        }
+    }
+
+    #[derive(Clone, Copy)]
+    struct Product;
+    impl kernel::Formula<2> for Product {
+        #[inline(always)]
+        fn eval<R: kernel::Real>(&self, [x, w]: [R; 2]) -> R
+        where
+            f64: kernel::FloatOps<R>,
+        {
+            x * w
+        }
+    }
+
+    /// Gradients of one variable are added in the order of its places.
+    #[test]
+    fn one_variable_has_its_gradients_in_order() {
+        let (x, row) = (Tensor::randn([60, 100]).requires_grad(), Tensor::randn(100));
+        let y = crate::fuse!(|a, b, c, r| a * b * r + c * r).sum((&x, &x, &x, &row), ..).unwrap();
+        y.backward().unwrap();
+        let r = row.expand([60, 100]).unwrap();
+        let value = x.value();
+        let product = value.mul(&r).unwrap();
+        let expected = product.add(&product).unwrap().add(&r).unwrap();
+        assert_eq!(x.grad().unwrap(), expected);
+    }
 }
