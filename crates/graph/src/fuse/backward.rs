@@ -101,7 +101,8 @@ fn describe(
     if knows { take(&*formula.knowing(&inputs)) } else { formula.with_kernel(&inputs, &mut take) }
 }
 
-/// Of how many elements another kernel is worth it.
+/// Of how many elements another kernel is worth it: products of 10,000 with a row, their sum and back take 0.9 of the time, of 30,000 0.8; of
+/// 1,000 and of 100,000 in rows of 100 they would take 1.1.
 const APART: Range<usize> = 4096..GRAIN;
 
 /// Describes the gradients by themselves that read nothing of the shape of `g`, which is the same along an axis, and are not folded: of a sum of

@@ -141,8 +141,7 @@ impl<F: Formula<N>, const N: usize> BlockKernel for GradientKernel<F, N> {
         // Of a constant condition only the branch that is taken is compiled.
         if const { are_put::<F, N>() }
             && n > FEW
-            && are_added(dtype)
-            && (self.wanted.len() < N || number_among(inputs, n).is_some())
+            && (number_among(inputs, n).is_some() || self.wanted.len() < N && are_added(dtype))
         {
             return self.put(inputs, outputs);
         }

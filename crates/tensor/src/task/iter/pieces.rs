@@ -11,7 +11,7 @@ use crate::buffer::{Handle, Storage};
 use crate::dtype::BlockMut;
 use crate::kernels::BlockKernel;
 
-/// Elements of a piece, where rows are not longer.
+/// Elements of a piece, where rows are not longer. Twice as many are one.
 const PIECE: usize = 2048;
 
 /// How the elements of a piece come to lie in order.
@@ -58,7 +58,7 @@ pub(super) fn compute(
         }
         let steps = steps(op);
         if repeats(&steps) {
-            count = (PIECE / row).clamp(1, height);
+            count = if n <= 2 * PIECE { height } else { (PIECE / row).clamp(1, height) };
             let axis = |(&size, &step): (&usize, &isize)| PlanAxis { size, steps: Steps::from_elem(step, 1) };
             let mut axes: SmallVec<[PlanAxis; 4]> = shape[outermost..].iter().zip(&steps).map(axis).collect();
             axes[0].size = count;
