@@ -15,22 +15,22 @@ use crate::kernels::BlockKernel;
 const PIECE: usize = 2048;
 
 /// How the elements of a piece come to lie in order.
-enum Source<'a> {
+enum PieceOf<'a> {
     /// they do; or it is one number
     Flat(Operand<'a>),
     /// all are laid out
     Whole(Handle),
     /// they are laid out for a piece
-    Part(Part<'a>),
+    Repeating(Repeating<'a>),
 }
 
 /// An operand that repeats along some axis.
-struct Part<'a> {
+struct Repeating<'a> {
     op: Operand<'a>,
     /// how far it moves along the outermost axis
     step: isize,
-    /// those of a piece
-    axes: SmallVec<[PlanAxis; 4]>,
+    /// those of a piece, mostly rows and columns
+    axes: SmallVec<[PlanAxis; 2]>,
     room: Handle,
 }
 
@@ -50,10 +50,10 @@ pub(super) fn compute(
         (outermost..shape.len()).map(|axis| broadcast_stride(op, axis, shape.len())).collect()
     };
     let repeats = |steps: &Steps| shape[outermost..].iter().zip(steps).any(|(&n, &step)| n != 1 && step == 0);
-    let mut sources: SmallVec<[Source<'_>; 4]> = SmallVec::new();
+    let mut sources: SmallVec<[PieceOf<'_>; 4]> = SmallVec::new();
     for op in operands {
         if flat::lie_like(std::slice::from_ref(op), shape) {
-            sources.push(Source::Flat(*op));
+            sources.push(PieceOf::Flat(*op));
             continue;
         }
         let steps = steps(op);
@@ -64,28 +64,29 @@ pub(super) fn compute(
             axes[0].size = count;
             axes.retain(|axis| axis.size != 1);
             let room = Storage::scratch(op.want, count * row);
-            sources.push(Source::Part(Part { op: *op, step: steps[0], axes: Plan::merged(&axes), room }));
+            let axes = Plan::merged(&axes).into_iter().collect();
+            sources.push(PieceOf::Repeating(Repeating { op: *op, step: steps[0], axes, room }));
         } else {
             let mut room = Storage::scratch(op.want, n);
             write(None, &[*op], shape, room.block_mut());
-            sources.push(Source::Whole(room));
+            sources.push(PieceOf::Whole(room));
         }
     }
     for first in (0..height).step_by(count) {
         let rows = count.min(height - first);
         let (from, len) = (first * row, rows * row);
         for source in &mut sources {
-            if let Source::Part(part) = source {
+            if let PieceOf::Repeating(part) = source {
                 part.prepare(first, (rows, count), len);
             }
         }
         let mut piece: SmallVec<[Operand<'_>; 4]> = SmallVec::new();
         for source in &sources {
             piece.push(match source {
-                Source::Flat(op) if op.is_one() => *op,
-                Source::Flat(op) => Operand { offset: op.offset + from, ..*op },
-                Source::Whole(room) => Operand::in_order(room.block().range(from, len), shape),
-                Source::Part(part) => Operand::in_order(part.room.block().range(0, len), shape),
+                PieceOf::Flat(op) if op.is_one() => *op,
+                PieceOf::Flat(op) => Operand { offset: op.offset + from, ..*op },
+                PieceOf::Whole(room) => Operand::in_order(room.block().range(from, len), shape),
+                PieceOf::Repeating(part) => Operand::in_order(part.room.block().range(0, len), shape),
             });
         }
         let mut pieces: SmallVec<[BlockMut<'_>; 3]> = SmallVec::new();
@@ -94,7 +95,7 @@ pub(super) fn compute(
     }
 }
 
-impl Part<'_> {
+impl Repeating<'_> {
     /// Lays out the piece that begins with so many rows, unless the one before was the same.
     fn prepare(&mut self, first: usize, (rows, count): (usize, usize), len: usize) {
         if first > 0 && self.step == 0 {
