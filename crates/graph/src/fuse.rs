@@ -38,12 +38,11 @@ use crate::mode::is_grad_enabled;
 use crate::node::{Describe, Var};
 use crate::origins::with_origins;
 use crate::record::{Reads, record_one};
-use crate::rule::RuleSlot;
 use crate::var::ValueRef;
 use backward::FusedBackward;
 use derived::{Derived, PerOperand};
 use names::Names;
-use operands::{alike, variables};
+use operands::{are_alike, variables};
 use results::{KnownResults, Results, computed};
 
 /// A pointwise expression as one operation: one node, one pass over memory each way, nothing stored in between but small results of
@@ -240,7 +239,7 @@ struct Reduced {
 }
 
 /// What a result has been reduced to, and whether its mean was taken.
-type Reduction = Option<Box<(ReducedShapes, bool)>>;
+type Reduction = Option<(ReducedShapes, bool)>;
 
 /// Evaluates a formula and records it.
 #[track_caller]
@@ -253,13 +252,18 @@ fn apply(
 ) -> Result<Var> {
     let _span = crate::profile::forward(name);
     let made;
-    let inputs = match alike(inputs) {
-        Some(inputs) => inputs,
-        None => {
-            made = variables(inputs);
-            made.iter().map(|v| &**v).collect()
-        }
-    };
+    let mut own = PerOperand::<&Var>::new();
+    if are_alike(inputs) {
+        inputs.iter().for_each(|input| {
+            if let Input::Var(v) = input {
+                own.push(v)
+            }
+        });
+    } else {
+        made = variables(inputs);
+        made.iter().for_each(|v| own.push(v));
+    }
+    let inputs = &own[..];
     let mut values = PerOperand::<ValueRef<'_>>::new();
     inputs.iter().for_each(|v| values.push(v.value_ref()));
     let mut operands = PerOperand::<&Tensor>::new();
@@ -277,24 +281,20 @@ fn apply(
         }
         Some(reduce) => kernel::reduction(name, &operands, reduce.over.axes()).and_then(|shapes| {
             let known = known(shapes.full.numel())?;
-            let (shapes, _) = &**reduced.insert(Box::new((shapes, reduce.mean)));
+            let (shapes, _) = &*reduced.insert((shapes, reduce.mean));
             reduced_value(name, formula, &operands, (reduce, shapes), known, &mut results)
         }),
     };
-    let value = value.map_err(|e| with_origins(e, &inputs))?;
-    let mut slots = PerOperand::<RuleSlot>::new();
+    let value = value.map_err(|e| with_origins(e, inputs))?;
+    let mut read = PerOperand::<Option<&Tensor>>::new();
     if records {
         let slopes = formula.names();
         let tracked = inputs.iter().zip(&slopes).filter(|v| v.0.requires_grad());
         let names = tracked.filter_map(|v| *v.1).fold(Names::NONE, Names::and_of);
         // Place 0 of what a gradient is made of is the incoming gradient.
-        (0..inputs.len()).filter(|&k| names.has(k + 1)).for_each(|k| slots.push(RuleSlot::Input(k)));
+        operands.iter().enumerate().for_each(|(k, t)| read.push(names.has(k + 1).then_some(*t)));
     }
-    let reads = match &results[..] {
-        [] => Reads::All(&slots),
-        results => Reads::AllAnd(&slots, results),
-    };
-    Ok(record_one(name, &inputs, value, reads, || backward(reduced)))
+    Ok(record_one(name, inputs, value, Reads::Given(&read, &results), || backward(reduced)))
 }
 
 /// Elements of the common shape, if there is one.

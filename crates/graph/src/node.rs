@@ -206,8 +206,12 @@ pub(crate) enum Mood {
 
 /// Formulas for the gradients of several inputs.
 pub(crate) trait Pointwise {
-    /// A kernel with an output for each of these inputs.
-    fn kernel(&self, inputs: &[usize]) -> Box<dyn BlockKernel>;
+    /// Hands out a kernel with an output for each of these inputs.
+    fn with_kernel(
+        &self,
+        inputs: &[usize],
+        take: &mut dyn FnMut(&dyn BlockKernel) -> Result<()>,
+    ) -> Result<()>;
     /// The same gradients, recorded; folded, where that is worth it, if the node is given that they are for.
     fn record(&self, node: Option<&Node>, reads: &[Var], inputs: &[usize]) -> Result<SmallVec<[Var; 4]>>;
 }
@@ -242,6 +246,11 @@ pub(crate) trait Describe: Send + Sync {
     /// How the gradient of an input that has one arrives. For plans, which describe nothing.
     fn arrival(&self, node: &Node, input: usize) -> Arrival {
         Arrival { shape: node.own_shape(input), way: Way::Apart }
+    }
+
+    /// The shape of most of what is saved, which takes up less then, where it is not that of the first output.
+    fn saved_like(&self) -> Option<&Shape> {
+        None
     }
 
     /// Whether it may own variables, and so nodes, see Note [Drop order].
@@ -372,6 +381,14 @@ impl Node {
         }
     }
 
+    /// The shape that what it saves was packed with.
+    fn saved_like(&self) -> Option<&Shape> {
+        match &self.kind {
+            NodeKind::Function(_, function) if let Some(shape) = function.saved_like() => Some(shape),
+            _ => Some(&self.metadata.first()?.shape),
+        }
+    }
+
     /// Whether one of its operands is a condition, that says which of the others the result is.
     pub(crate) fn chooses(&self) -> bool {
         matches!(&self.kind, NodeKind::Rule(rule, _) if rule.gradients.iter().any(Option::is_none))
@@ -403,7 +420,7 @@ impl Node {
     /// What it keeps, for those who look.
     pub(crate) fn kept(&self) -> Vec<KeptValue> {
         let kept = |(place, packed): (usize, Option<Packed>)| {
-            let tensor = packed?.unpack(&self.metadata[0].shape);
+            let tensor = packed?.unpack(self.saved_like()?);
             Some(KeptValue { place, tensor, handle: None })
         };
         match self.saved.read() {
@@ -423,10 +440,10 @@ impl Node {
     /// Adds the shapes of what is saved, by place, to a digest.
     pub(crate) fn hash_saved_shapes(&self, digest: &mut impl std::hash::Hasher) {
         use std::hash::Hash;
-        let Some(like) = self.metadata.first() else { return };
+        let Some(like) = self.saved_like() else { return };
         self.saved.update(|saved| match saved {
             Saved::Kept(values) => {
-                values.iter().for_each(|v| v.as_ref().map(|v| &v.shape(&like.shape)[..]).hash(digest));
+                values.iter().for_each(|v| v.as_ref().map(|v| &v.shape(like)[..]).hash(digest));
             }
             Saved::Budgeted(b) => b.shapes().for_each(|shape| shape.map(|s| &s[..]).hash(digest)),
             Saved::Freed => {}
@@ -455,7 +472,7 @@ impl Node {
     }
 
     fn unpack_saved(&self, retain: bool, again: &mut Recomputed, unpacked: &mut Unpacked) -> Result<()> {
-        let like = &self.metadata[0].shape;
+        let like = self.saved_like().expect("what has saved something has an output");
         // Where they lie. Handles alone are moved and cloned under the lock.
         let done = self.saved.update(|saved| {
             let Saved::Kept(packed) = saved else { return false };

@@ -232,7 +232,7 @@ pub(crate) fn choose(
         Work::Pointwise(formula, reads) if now => {
             let values: SmallVec<[Tensor; 4]> = reads.iter().map(Var::value).collect();
             let values: SmallVec<[&Tensor; 4]> = values.iter().collect();
-            take(inputs, Job::Kernel(&*formula.kernel(inputs), &values))
+            formula.with_kernel(inputs, &mut |kernel| take(inputs, Job::Kernel(kernel, &values)))
         }
         Work::Pointwise(formula, reads) => {
             let recorded = formula.record(node, reads, inputs)?;

@@ -114,8 +114,12 @@ impl<F: Formula<N> + 'static, const N: usize> Derived for FloatKernel<F, N> {
 }
 
 impl<F: Formula<N> + 'static, const N: usize> Pointwise for FloatKernel<F, N> {
-    fn kernel(&self, inputs: &[usize]) -> Box<dyn BlockKernel> {
-        Box::new(GradientKernel::new(self.0, inputs))
+    fn with_kernel(
+        &self,
+        inputs: &[usize],
+        take: &mut dyn FnMut(&dyn BlockKernel) -> Result<()>,
+    ) -> Result<()> {
+        take(&GradientKernel::new(self.0, inputs))
     }
 
     fn record(&self, node: Option<&Node>, reads: &[Var], inputs: &[usize]) -> Result<PerOperand<Var>> {
@@ -129,7 +133,7 @@ impl<F: Formula<N> + 'static, const N: usize> Pointwise for FloatKernel<F, N> {
         let one = |&k: &usize| {
             let trace = move |reads: &[&Var]| Ok(record(&formula, reads, &[k])?.remove(0));
             match folded(k) {
-                Some(to) => record_folded(name, &*self.kernel(&[k]), &reads, to, trace),
+                Some(to) => record_folded(name, &GradientKernel::new(formula.0, &[k]), &reads, to, trace),
                 None => trace(&reads),
             }
         };

@@ -26,8 +26,8 @@ impl<F: Formula<N> + 'static, const N: usize> Fused<F, N> {
 
 /// The formula itself, as the gradient of one input.
 impl<F: Formula<N> + 'static, const N: usize> Pointwise for Fused<F, N> {
-    fn kernel(&self, _: &[usize]) -> Box<dyn BlockKernel> {
-        Box::new(FloatKernel::<F, N>(self.formula))
+    fn with_kernel(&self, _: &[usize], take: &mut dyn FnMut(&dyn BlockKernel) -> Result<()>) -> Result<()> {
+        take(&FloatKernel::<F, N>(self.formula))
     }
 
     fn record(&self, node: Option<&Node>, reads: &[Var], inputs: &[usize]) -> Result<PerOperand<Var>> {

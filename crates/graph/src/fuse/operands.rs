@@ -48,17 +48,11 @@ tuples! {
     7: A 0, B 1, C 2, D 3, E 4, F 5, G 6;
 }
 
-/// The operands, if they are variables of one floating-point type.
-pub(super) fn alike<'a>(inputs: &[Input<'a>]) -> Option<PerOperand<&'a Var>> {
-    let dtype = inputs[0].dtype().filter(|dtype| dtype.is_float())?;
-    let mut variables = PerOperand::new();
-    for input in inputs {
-        match input {
-            Input::Var(v) if v.dtype() == dtype => variables.push(*v),
-            _ => return None,
-        }
-    }
-    Some(variables)
+/// Whether the operands are variables of one floating-point type.
+pub(super) fn are_alike(inputs: &[Input<'_>]) -> bool {
+    let dtype = inputs[0].dtype();
+    let is_one = |input: &Input<'_>| matches!(input, Input::Var(v) if Some(v.dtype()) == dtype);
+    dtype.is_some_and(DType::is_float) && inputs.iter().all(is_one)
 }
 
 /// The operands as variables whose types promote to that of the operation. Numbers, and 0-d operands that would widen

@@ -4,7 +4,7 @@ mod within_budget;
 
 use std::sync::Arc;
 
-use foldback_tensor::{Packed, Tensor};
+use foldback_tensor::{Packed, Shape, Tensor};
 use smallvec::SmallVec;
 
 use crate::mode::{is_budgeted, location};
@@ -87,7 +87,7 @@ fn node_of_rule<const N: usize>(
         if is_budgeted() {
             let again = recipe(rule, params, &inputs, &values, saves, result);
             let kept = node.change_kept(std::mem::take);
-            node.keep(within_budget(&node.next_edges, results, kept, again));
+            node.keep(within_budget(&node.next_edges, results, kept, result.shape(), again));
         }
     });
     note(&node, results);
@@ -100,8 +100,8 @@ pub(crate) enum Reads<'a> {
     Each(&'a [&'a [RuleSlot]]),
     /// what all of them do
     All(&'a [RuleSlot]),
-    /// and values behind those of inputs and outputs, which are neither
-    AllAnd(&'a [RuleSlot], &'a [Option<Tensor>]),
+    /// these values of inputs, by their places, and values behind those of inputs and outputs, which are neither
+    Given(&'a [Option<&'a Tensor>], &'a [Option<Tensor>]),
 }
 
 /// Records an operation whose gradients are a function.
@@ -166,25 +166,29 @@ fn node_of(
     function: Box<dyn Describe>,
 ) -> Arc<Node> {
     let mut saved = SavedValues::new();
+    let like = function.saved_like().unwrap_or(values[0].shape());
+    let mut save = |slot: &RuleSlot| save(&mut saved, *slot, inputs, values, like);
     match reads {
-        Reads::All(slots) => slots.iter().for_each(|&slot| save(&mut saved, slot, inputs, values)),
-        Reads::AllAnd(slots, further) => {
-            let place = inputs.len() + values.len();
-            saved.reserve_exact(place + further.len());
-            slots.iter().for_each(|&slot| save(&mut saved, slot, inputs, values));
-            saved.resize(place, None);
-            for t in further {
-                saved.push(t.as_ref().map(|t| Packed::new(t, values[0].shape())));
+        Reads::All(slots) => slots.iter().for_each(save),
+        Reads::Given(of_inputs, further) => {
+            let pack = |t: &Tensor| Packed::new(t, like);
+            let last = of_inputs.iter().rposition(Option::is_some);
+            of_inputs[..last.map_or(0, |last| last + 1)].iter().for_each(|t| saved.push(t.map(pack)));
+            if !further.is_empty() {
+                let place = inputs.len() + values.len();
+                saved.reserve_exact(place + further.len() - saved.len());
+                saved.resize(place, None);
+                further.iter().for_each(|t| saved.push(t.as_ref().map(pack)));
             }
         }
         Reads::Each(lists) => {
             for (list, _) in lists.iter().zip(&edges).filter(|(_, edge)| edge.is_some()) {
-                list.iter().for_each(|&slot| save(&mut saved, slot, inputs, values));
+                list.iter().for_each(&mut save);
             }
         }
     }
     let saved = match is_budgeted() {
-        true => within_budget(&edges, values, saved, None),
+        true => within_budget(&edges, values, saved, like, None),
         false => Saved::Kept(saved),
     };
     let node = Node::of_results(NodeKind::Function(name, function), edges, values, saved, location());
@@ -193,13 +197,12 @@ fn node_of(
 }
 
 /// Puts a value in its place, if it is not there yet.
-fn save(saved: &mut SavedValues, slot: RuleSlot, inputs: &[&Var], values: &[Tensor]) {
+fn save(saved: &mut SavedValues, slot: RuleSlot, inputs: &[&Var], values: &[Tensor], like: &Shape) {
     let Some(place) = slot.place(inputs.len()) else { return };
     while saved.len() <= place {
         saved.push(None);
     }
     if saved[place].is_none() {
-        let like = values[0].shape();
         saved[place] = Some(match inputs.get(place) {
             Some(input) => Packed::new(&input.value_ref(), like),
             None => Packed::new(&values[place - inputs.len()], like),

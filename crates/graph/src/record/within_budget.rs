@@ -59,10 +59,11 @@ pub(super) fn within_budget(
     edges: &[Option<Edge>],
     results: &[Tensor],
     saved: SavedValues,
+    like: &Shape,
     recipe: Option<Box<Recipe>>,
 ) -> Saved {
     let Some(scope) = current() else { return Saved::Kept(saved) };
-    let (like, mut recipe) = (results[0].shape(), recipe.map(|r| *r));
+    let mut recipe = recipe.map(|r| *r);
     let made = |t: &Tensor| {
         let bytes = t.holding().map_or(0, |h| h.bytes);
         Made::new(t.shape().clone(), bytes, recipe.take(), &scope.account)

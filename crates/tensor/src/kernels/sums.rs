@@ -219,13 +219,30 @@ fn put_blocks_body<const FMA: bool, S: Summand<N, M>, const N: usize, const M: u
         for m in 0..M {
             results[m] = ResultRow::of(&mut to[m], row, blocks * LANES, results[m].to);
         }
+        // A gradient by itself. There is no such loop for values, which have others.
+        if const { M == 1 && S::TAKES_A_GRADIENT } && results[0].is_stored {
+            for nr in 0..blocks {
+                // SAFETY: the lines have so many blocks.
+                let (g, x): (_, [_; N]) = unsafe {
+                    let g = g.block(nr * LANES);
+                    (g, each(g, |i| lines[i].block(nr * LANES)))
+                };
+                let mut stored = [0.0; LANES];
+                for k in 0..LANES {
+                    stored[k] = f.eval(Lane::<f32, FMA>(g[k]), each(Lane(0.0), |i| Lane(x[i][k])))[0].0;
+                }
+                // SAFETY: the row of the output has so many blocks.
+                unsafe { results[0].to.add(nr * LANES).cast::<[f32; LANES]>().write(stored) };
+            }
+            continue;
+        }
         // To keep sums in registers, they are read and written once for each row. What is stored takes their place for a block: of a sum, no
         // bit is taken away, and none is added; of what is stored all are, and a sign, for what is added to a -0 remains as it is.
         let mut sums = [[0.0f32; LANES]; M];
         let (mut kept, mut sign) = ([!0; M], [0; M]);
         for m in 0..M {
             if results[m].is_stored {
-                debug_assert!(M > 1, "a single output is added");
+                debug_assert!(M > 1, "a value by itself is added");
                 (kept[m], sign[m]) = (0, (-0.0f32).to_bits());
             } else {
                 // SAFETY: what is not stored is added to a block of lanes.
@@ -334,9 +351,10 @@ mod tests {
         if !are_added(DType::F32) {
             return;
         }
-        let choices: [&[usize]; 6] = [&[0], &[1], &[2, 0], &[1, 2], &[0, 1, 2], &[2, 1, 0]];
-        for (n, wanted) in
-            [64, 65, 127, 128, 1000].into_iter().flat_map(|n| choices.map(|wanted| (n, wanted)))
+        let choices: [&[usize]; 7] = [&[0], &[1], &[2], &[2, 0], &[1, 2], &[0, 1, 2], &[2, 1, 0]];
+        for (n, wanted) in [2, 10, 63, 64, 65, 128, 256, 257, 1000]
+            .into_iter()
+            .flat_map(|n| choices.map(|wanted| (n, wanted)))
         {
             for numbers in 0..8 {
                 let value = |k: usize, i: usize| match (i + k) % 29 {

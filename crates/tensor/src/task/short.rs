@@ -215,18 +215,25 @@ fn are_small_and_alike(reads: &[Read<'_>], shape: &Shape) -> bool {
     (1..=BLOCK).contains(&shape.numel()) && reads.iter().all(fits)
 }
 
-/// The numbers that are read: as a kernel takes one, or repeated in working memory.
+/// The numbers that are read: as a kernel takes them, or repeated in working memory.
 enum Numbers {
-    /// itself if it is no tensor
-    One(Option<(ScalarCell, DType)>),
+    /// the one that is no tensor, if there is one
+    Taken(Option<(ScalarCell, DType)>),
     Repeated(SmallVec<[Handle; 2]>),
 }
 
 impl Numbers {
     #[inline]
     fn of(kernel: &dyn BlockKernel, reads: &[Read<'_>], shape: &Shape) -> Numbers {
-        if kernel.takes_a_number() {
-            return Numbers::One(reads.iter().find_map(|read| match *read {
+        let takes_numbers = || match reads {
+            [Read::Tensor(_, own), others @ ..] => {
+                kernel.takes_numbers(*own, shape.numel())
+                    && others.iter().all(|read| matches!(read, Read::Tensor(..)))
+            }
+            _ => false,
+        };
+        if kernel.takes_a_number() || takes_numbers() {
+            return Numbers::Taken(reads.iter().find_map(|read| match *read {
                 Read::Number(s, want) => Some((ScalarCell::new(s), want)),
                 Read::Tensor(..) => None,
             }));
@@ -247,11 +254,11 @@ impl Numbers {
         own.into_iter().for_each(|own| blocks.push(own));
         for read in reads {
             blocks.push(match (read, self) {
-                (Read::Number(..), Numbers::One(number)) => {
+                (Read::Number(..), Numbers::Taken(number)) => {
                     let (cell, want) = number.as_ref().expect("the number that was read");
                     cell.operand(*want).data
                 }
-                (Read::Tensor(t, _), Numbers::One(_)) => elements(t),
+                (Read::Tensor(t, _), Numbers::Taken(_)) => elements(t),
                 (Read::Tensor(t, _), _) if lies_in(t, shape) => elements(t),
                 (_, Numbers::Repeated(all)) => {
                     before += 1;

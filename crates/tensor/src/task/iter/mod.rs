@@ -21,6 +21,7 @@ mod order;
 mod order_tests;
 mod outcome;
 mod over;
+mod pieces;
 mod plan;
 mod planes;
 mod receiver;
