@@ -44,7 +44,9 @@ pub use crate::kernels::{
     BlockKernel, Dual, FloatKernel, FloatOps, Formula, GradientKernel, Num, Real, Update, UpdateKernel, slope,
 };
 #[doc(hidden)]
-pub use crate::kernels::{Called, Calls, GivingKernel, Lane, MOST_CALLS, SumOfRows, stays_in_cache};
+pub use crate::kernels::{
+    Called, Calls, GivingKernel, Lane, MOST_CALLS, RowInput, SumOfRows, stays_in_cache,
+};
 #[doc(hidden)]
 pub use crate::norm::Normalisation;
 #[doc(hidden)]
