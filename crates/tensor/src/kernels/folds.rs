@@ -357,7 +357,8 @@ const MANY_LEAVES: usize = 8;
 /// Whole leaves of a table of at most `W` columns, in accumulators that stay in registers, or where lines of the cache begin. Those beyond the
 /// columns get what is in the next rows, and are left alone. Gives how many rows it added: the last ones may reach beyond the data.
 ///
-/// Memory is read from front to back, and no column is left over: sums of 33 to 64 columns take XX of the time.
+/// Memory is read from front to back, and no column is left over: sums of 33 to 64 columns take 0.62 to 0.77 of the time,
+/// with AVX2 0.77 to 0.96.
 #[inline(always)]
 fn add_narrow<R: Reducer, const W: usize>(wide: &mut [R::Acc], table: Table<&[R::T]>) -> usize {
     let mut own = Aligned([R::START; W]);
