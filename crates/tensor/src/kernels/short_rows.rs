@@ -87,9 +87,9 @@ fn fold_eight<R: Reducer>(x: &[R::T], step: usize, cols: usize, shuffles: WideSh
     }
     if col < cols {
         let columns = shuffles.four_columns(&x[col..], step);
-        for q in 0..FOUR - 1 {
+        for (q, column) in columns.into_iter().enumerate().take(FOUR - 1) {
             if col + q < cols {
-                fold_column::<R>(&mut lane, columns[q], shuffles);
+                fold_column::<R>(&mut lane, column, shuffles);
             }
         }
     }
