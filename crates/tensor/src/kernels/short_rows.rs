@@ -18,6 +18,8 @@ pub(crate) fn fold_rows_body<const FMA: bool, R: Reducer>(out: &mut [R::T], tabl
     let out = &mut out[..table.rows];
     if table.is_run() {
         match table.cols {
+            // A sum over an axis of size 1.
+            1 => return fold_known::<R, 1>(out, table.run()),
             2 => return fold_known::<R, 2>(out, table.run()),
             3 => return fold_known::<R, 3>(out, table.run()),
             4 if !FMA => return fold_known::<R, 4>(out, table.run()),
