@@ -125,7 +125,21 @@ pub(super) fn fold_run_of<T: Element>(
     if x.len() < FEW_LANES || T::DTYPE == DType::I64 {
         return x.iter().fold(identity, |a, &v| combine(a, of(v)));
     }
-    let (blocks, rest) = if x.len() < 4 * LANES { (&[][..], x) } else { x.as_chunks::<LANES>() };
+    fold_last(last_lanes(x, of, identity, combine), combine)
+}
+
+/// Elements of a run from which on all lanes are filled before they are folded.
+pub(super) const MEDIUM: usize = 4 * LANES;
+
+/// The last four lanes of a run that is no shorter than there are lanes.
+#[inline(always)]
+pub(super) fn last_lanes<T: Element>(
+    x: &[T],
+    of: impl Fn(T) -> T + Copy,
+    identity: T,
+    combine: impl Fn(T, T) -> T + Copy,
+) -> [T; 4] {
+    let (blocks, rest) = if x.len() < MEDIUM { (&[][..], x) } else { x.as_chunks::<LANES>() };
     let mut lanes = Aligned([identity; FEW_LANES]);
     let lanes = &mut lanes.0;
     if !blocks.is_empty() {
@@ -138,7 +152,7 @@ pub(super) fn fold_run_of<T: Element>(
             lanes[k] = combine(lanes[k], c[k]);
         }
     }
-    fold_rest(lanes, rest, of, combine)
+    lanes_of_rest(lanes, rest, of, combine)
 }
 
 /// Folds what is left behind whole blocks of lanes, and the lanes.
@@ -149,6 +163,22 @@ pub(super) fn fold_rest<T: Element>(
     of: impl Fn(T) -> T + Copy,
     combine: impl Fn(T, T) -> T + Copy,
 ) -> T {
+    fold_last(lanes_of_rest(lanes, rest, of, combine), combine)
+}
+
+/// Folds the last lanes: hidden from the compiler, which would else take all lanes in pairs to suit the tree's root, a quarter of a row of 64.
+#[inline(always)]
+fn fold_last<T: Copy>(lanes: [T; 4], combine: impl Fn(T, T) -> T + Copy) -> T {
+    fold_lanes(std::hint::black_box(lanes), combine)
+}
+
+#[inline(always)]
+fn lanes_of_rest<T: Element>(
+    lanes: &mut [T; FEW_LANES],
+    rest: &[T],
+    of: impl Fn(T) -> T + Copy,
+    combine: impl Fn(T, T) -> T + Copy,
+) -> [T; 4] {
     let (ones, mut rest) = rest.as_chunks::<FEW_LANES>();
     for c in ones {
         fold_into(lanes, c, of, combine);
@@ -157,8 +187,7 @@ pub(super) fn fold_rest<T: Element>(
     fold_piece::<T, 4>(lanes, &mut rest, of, combine);
     fold_piece::<T, 2>(lanes, &mut rest, of, combine);
     fold_piece::<T, 1>(lanes, &mut rest, of, combine);
-    // Hidden from the compiler, which would else take all lanes in pairs to suit the tree's root: a quarter of a row of 64.
-    fold_lanes(std::hint::black_box(quarter::<T, FEW_LANES, 4>(lanes, |v| v, combine)), combine)
+    quarter(lanes, |v| v, combine)
 }
 
 /// Folds blocks of lanes, a quarter of which are left.
@@ -211,7 +240,7 @@ fn fill_lanes<T: Element, const B: usize>(
 
 /// Folds something of each of a few elements into the lane of its own.
 #[inline(always)]
-fn fold_into<T: Copy, const N: usize>(
+pub(super) fn fold_into<T: Copy, const N: usize>(
     lanes: &mut [T; FEW_LANES],
     x: &[T; N],
     of: impl Fn(T) -> T + Copy,
@@ -287,7 +316,13 @@ const STRIP_REACH: usize = 16 << 10;
 /// the compiler stores the elements that are larger, one by one, and `max` of columns takes up to twice as long.
 #[inline(always)]
 fn add_leaves<R: Reducer>(wide: &mut [R::Acc], table: Table<&[R::T]>) {
-    let mut i = 0;
+    let is_wide = size_of::<R::Acc>() > size_of::<R::T>() && size_of::<R::Acc>() <= 8;
+    let is_narrow = is_wide && table.cols <= LANES && table.rows >= MANY_LEAVES * ROWS;
+    let mut i = match table.cols {
+        ..=THREE_QUARTERS if is_narrow => add_narrow::<R, THREE_QUARTERS>(wide, table),
+        _ if is_narrow => add_narrow::<R, LANES>(wide, table),
+        _ => 0,
+    };
     let most = STRIP_REACH / size_of::<R::T>() / table.step.unsigned_abs().max(1) / ROWS * ROWS;
     while size_of::<R::Acc>() == size_of::<R::T>() && i + ROWS <= table.rows {
         let rows = i..table.rows.min(i + most.max(ROWS)) / ROWS * ROWS;
@@ -311,6 +346,38 @@ fn add_leaves<R: Reducer>(wide: &mut [R::Acc], table: Table<&[R::T]>) {
     if i < table.rows {
         add_rows::<R, 1>(wide, [table.row(i)]);
     }
+}
+
+/// Lanes of columns that are three quarters of all at most.
+const THREE_QUARTERS: usize = 3 * FEW_LANES;
+
+/// Leaves from which on accumulators of narrow tables are worth being brought to their lanes and back.
+const MANY_LEAVES: usize = 8;
+
+/// Whole leaves of a table of at most `W` columns, in accumulators that stay in registers, or where lines of the cache begin. Those beyond the
+/// columns get what is in the next rows, and are left alone. Gives how many rows it added: the last ones may reach beyond the data.
+///
+/// Memory is read from front to back, and no column is left over: sums of 33 to 64 columns take 0.62 to 0.77 of the time,
+/// with AVX2 0.77 to 0.96.
+#[inline(always)]
+fn add_narrow<R: Reducer, const W: usize>(wide: &mut [R::Acc], table: Table<&[R::T]>) -> usize {
+    let mut own = Aligned([R::START; W]);
+    own.0[..table.cols].copy_from_slice(wide);
+    let mut i = 0;
+    while i + ROWS <= table.rows {
+        let lanes = |q: usize| {
+            let start = (table.start + (i + q) as isize * table.step) as usize;
+            table.data.get(start..)?.first_chunk::<W>()
+        };
+        let (Some(a), Some(b), Some(c), Some(d)) = (lanes(0), lanes(1), lanes(2), lanes(3)) else { break };
+        for k in 0..W {
+            let leaf = fold_lanes([a[k], b[k], c[k], d[k]], R::combine);
+            own.0[k] = R::merge(own.0[k], R::lift(leaf));
+        }
+        i += ROWS;
+    }
+    wide.copy_from_slice(&own.0[..table.cols]);
+    i
 }
 
 /// A leaf of the columns from one on.

@@ -1,5 +1,6 @@
 //! Formulas written once over `Real` or `Num`, and the adaptors that make block kernels of them.
 
+use super::by_rows::{RowInput, rows_float, rows_num_float, rows_num_i64};
 use super::giving::values_by_calls;
 use super::lane::Float;
 use super::real::{FloatOps, Num, Real};
@@ -94,6 +95,21 @@ impl<F: Formula<N>, const N: usize> BlockKernel for FloatKernel<F, N> {
         F::TAKES_A_NUMBER && N == 2
     }
 
+    fn takes_rows(&self) -> bool {
+        F::TAKES_A_NUMBER && N == 2
+    }
+
+    fn run_rows(&self, inputs: [RowInput<'_>; 2], cols: usize, out: BlockMut<'_>) {
+        // Of a constant condition only the branch that is taken is compiled.
+        if const { F::TAKES_A_NUMBER && N == 2 } {
+            match out {
+                BlockMut::F32(out) => rows_float::<f32, F, N>(&self.0, inputs.map(|x| x.typed()), cols, out),
+                BlockMut::F64(out) => rows_float::<f64, F, N>(&self.0, inputs.map(|x| x.typed()), cols, out),
+                other => unreachable!("a formula over real numbers was planned for {:?}", other.dtype()),
+            }
+        }
+    }
+
     fn sums(&self) -> bool {
         are_summed::<F, N>() && F::CALLS == 0
     }
@@ -141,6 +157,26 @@ impl<F: NumFormula<N>, const N: usize> BlockKernel for NumKernel<F, N> {
 
     fn takes_a_number(&self) -> bool {
         F::TAKES_A_NUMBER && N == 2
+    }
+
+    fn takes_rows(&self) -> bool {
+        F::TAKES_A_NUMBER && N == 2
+    }
+
+    fn run_rows(&self, inputs: [RowInput<'_>; 2], cols: usize, out: BlockMut<'_>) {
+        // Of a constant condition only the branch that is taken is compiled.
+        if const { F::TAKES_A_NUMBER && N == 2 } {
+            match out {
+                BlockMut::F32(out) => {
+                    rows_num_float::<f32, F, N>(&self.0, inputs.map(|x| x.typed()), cols, out)
+                }
+                BlockMut::F64(out) => {
+                    rows_num_float::<f64, F, N>(&self.0, inputs.map(|x| x.typed()), cols, out)
+                }
+                BlockMut::I64(out) => rows_num_i64::<F, N>(&self.0, inputs.map(|x| x.typed()), cols, out),
+                BlockMut::Bool(_) => unreachable!("arithmetic was planned for bool"),
+            }
+        }
     }
 }
 

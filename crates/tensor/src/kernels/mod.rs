@@ -2,6 +2,7 @@
 
 mod ahead;
 pub(crate) mod attention;
+mod by_rows;
 mod cache;
 mod calls;
 pub(crate) mod conv;
@@ -35,6 +36,8 @@ mod tagged;
 mod transpose;
 
 pub(crate) use ahead::Ahead;
+pub(crate) use by_rows::LEAST_ROW;
+pub use by_rows::RowInput;
 pub(crate) use cache::last_level_cache;
 #[cfg(test)]
 pub(crate) use cache::pretend_cache;
@@ -112,6 +115,19 @@ pub trait BlockKernel: Send + Sync {
     #[doc(hidden)]
     fn takes_a_number(&self) -> bool {
         false
+    }
+
+    /// Whether it computes rows of two inputs by [`run_rows`](Self::run_rows).
+    #[doc(hidden)]
+    fn takes_rows(&self) -> bool {
+        false
+    }
+
+    /// Computes rows of so many columns, one after another: of no fewer than `LEAST_ROW`.
+    #[doc(hidden)]
+    fn run_rows(&self, inputs: [RowInput<'_>; 2], cols: usize, out: BlockMut<'_>) {
+        let _ = (inputs, cols, out);
+        unreachable!("a kernel says beforehand whether it takes rows");
     }
 
     /// Whether any of its inputs may be a single element where its outputs are so many elements of this type.

@@ -72,7 +72,7 @@ pub(crate) fn fold(
         let table = match operands[0].is_direct(shape) {
             true => FoldTable::new(shape, kept, None),
             false => as_it_lies(&operands[0], shape, kept)
-                .and_then(|(shape, kept)| FoldTable::new(&shape, &kept, None)),
+                .and_then(|(shape, kept, step)| FoldTable::apart(&shape, &kept, None, step)),
         };
         if let Some(table) = table {
             let data = operands[0].data.range(operands[0].offset, table.len());
@@ -182,36 +182,55 @@ fn at_once(
     if adds_rows { SMALL_COMPUTED } else { GRAIN }
 }
 
-/// The sizes of axes, and which are kept.
-type Described = (SmallVec<[usize; 4]>, SmallVec<[bool; 4]>);
+/// The sizes of axes, which are kept, and how far apart what lies together does, where not all does.
+type Described = (SmallVec<[usize; 4]>, SmallVec<[bool; 4]>, Option<usize>);
 
-/// The axes of an operand in the order in which they are folded, if its elements lie in that order: those of a transposed one do, mostly.
+/// The axes of an operand in the order in which they are folded, if its elements lie in that order, and without a gap but for one behind
+/// the innermost axes that are all kept or all reduced: those of a transposed one do, mostly, and of a band of columns.
 fn as_it_lies(op: &Operand<'_>, shape: &[usize], kept: &[bool]) -> Option<Described> {
     let elements = shape.iter().fold(1usize, |n, &size| n.saturating_mul(size));
     if elements == 0 || op.shape != shape || op.data.dtype() != op.want || elements > op.data.len() {
-        return None;
-    }
-    let last: isize = (0..shape.len()).map(|axis| (shape[axis] as isize - 1) * op.stride(axis)).sum();
-    if last + 1 != elements as isize {
         return None;
     }
     let axes: SmallVec<[usize; 4]> = (0..shape.len()).filter(|&axis| shape[axis] != 1).collect();
     let sizes: SmallVec<[usize; 4]> = axes.iter().map(|&axis| shape[axis]).collect();
     let strides: SmallVec<[isize; 4]> = axes.iter().map(|&axis| op.stride(axis)).collect();
     let order = FoldOrder::new(&sizes, &strides, &|axis| kept[axes[axis]]).axes;
-    let mut next = 1;
-    for &axis in order.iter().rev() {
+    let (mut next, mut step) = (1, None);
+    for (k, &axis) in order.iter().enumerate().rev() {
         if strides[axis] != next {
-            return None;
+            let inner = &order[k + 1..];
+            let is_whole = inner.iter().all(|&i| kept[axes[i]] != kept[axes[axis]]);
+            if step.is_some() || inner.is_empty() || !is_whole || strides[axis] < next {
+                return None;
+            }
+            step = Some(strides[axis] as usize);
+            next = strides[axis];
         }
         next *= sizes[axis] as isize;
     }
-    Some((order.iter().map(|&a| sizes[a]).collect(), order.iter().map(|&a| kept[axes[a]]).collect()))
+    Some((order.iter().map(|&a| sizes[a]).collect(), order.iter().map(|&a| kept[axes[a]]).collect(), step))
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::Tensor;
+    use super::*;
+
+    /// The sums of channels and those of a band need no plan; those of small planes, and of bands that are folded whole, have one.
+    #[test]
+    fn layers_and_bands_are_tables() {
+        let is_table = |x: &Tensor, kept: &[bool]| {
+            let found = as_it_lies(&Operand::new(x, x.dtype()), x.shape(), kept);
+            found.is_some_and(|(shape, kept, step)| FoldTable::apart(&shape, &kept, None, step).is_some())
+        };
+        let images = Tensor::ones([70, 32, 7, 7]);
+        assert!(is_table(&images, &[false, true, false, false]));
+        assert!(!is_table(&images.narrow(1, 0, 5).unwrap(), &[false, true, false, false]));
+        let band = Tensor::ones([300, 64]).narrow(1, 5, 48).unwrap();
+        assert!(is_table(&band, &[false, true]) && is_table(&band, &[true, false]));
+        assert!(!is_table(&band, &[false, false]));
+        assert!(!is_table(&band.narrow(1, 0, 5).unwrap(), &[false, true]), "rows abreast are a run");
+    }
 
     /// Strides of nothing may look like those of something.
     #[test]

@@ -4,7 +4,7 @@ use smallvec::{SmallVec, smallvec};
 
 use super::fold::{Fold, Reduce};
 use super::folding::{Folding, folding};
-use super::order::{FirstSums, MAX_PARTS, segment};
+use super::order::{FirstSums, MAX_PARTS, SMALL_PLANE, segment};
 use super::straight::{LEAST_ADDED, LONG_ROW};
 use super::stretch::BLOCK_BYTES;
 use super::wide::WideMut;
@@ -23,10 +23,14 @@ use crate::threads::{GRAIN, split_work};
 /// cells. If nothing is, a column. W9 takes 0.76 of the time, W10 0.94; of 100,000 elements a sum takes 0.6, sums of rows 0.7 to 0.8, of columns
 /// 0.6 to 1, of a middle axis or of what is transposed 0.6.
 pub(super) struct FoldTable {
+    /// tables that follow each other, whose rows are folded onto those of the others
+    layers: usize,
     /// tables that follow each other, in which columns are folded
     batch: usize,
     rows: usize,
     cols: usize,
+    /// how far it is from row to row
+    step: usize,
     /// of rows or of columns, whichever are folded
     leaf: FirstSums,
     /// how many elements of a row, or of a column, have an accumulator of their own
@@ -51,6 +55,16 @@ const STRETCH: usize = 4096;
 impl FoldTable {
     /// A table of up to so many elements that are computed at once, or of what lies in memory.
     pub(super) fn new(shape: &[usize], kept: &[bool], computed: Option<usize>) -> Option<FoldTable> {
+        FoldTable::apart(shape, kept, computed, None)
+    }
+
+    /// The same where what lies together, the columns, does so far apart, if it does.
+    pub(super) fn apart(
+        shape: &[usize],
+        kept: &[bool],
+        computed: Option<usize>,
+        step: Option<usize>,
+    ) -> Option<FoldTable> {
         let (is_computed, at_once) = (computed.is_some(), computed.unwrap_or(GRAIN));
         let (mut groups, mut innermost) = (SmallVec::<[(bool, usize); 4]>::new(), 1);
         for (&size, &kept) in shape.iter().zip(kept).filter(|s| *s.0 != 1) {
@@ -60,15 +74,19 @@ impl FoldTable {
                 _ => groups.push((kept, size)),
             }
         }
-        let (batch, rows, cols, by_row) = match groups[..] {
-            [(true, rows)] => (1, rows, 1, true),
-            [(true, rows), (false, cols)] => (1, rows, cols, true),
-            [(false, cols)] => (1, 1, cols, true),
-            [(false, rows), (true, cols)] => (1, rows, cols, false),
-            [(true, batch), (false, rows), (true, cols)] => (batch, rows, cols, false),
+        let ([layers, batch], rows, cols, by_row) = match groups[..] {
+            [(true, rows)] => ([1, 1], rows, 1, true),
+            [(true, rows), (false, cols)] => ([1, 1], rows, cols, true),
+            [(false, cols)] => ([1, 1], 1, cols, true),
+            [(false, rows), (true, cols)] => ([1, 1], rows, cols, false),
+            [(true, batch), (false, rows), (true, cols)] => ([1, batch], rows, cols, false),
+            // Of smaller planes the rows may be those of another axis.
+            [(false, layers), (true, rows), (false, cols)] if rows * cols >= SMALL_PLANE => {
+                ([layers, 1], rows, cols, true)
+            }
             _ => return None,
         };
-        let segment = match batch * rows * cols {
+        let segment = match layers * batch * rows * cols {
             0 => return None,
             n if n <= at_once => n,
             n if is_computed || n > LARGE && !by_row => return None,
@@ -77,8 +95,12 @@ impl FoldTable {
         let leaf = if by_row { FirstSums::of_lines(innermost) } else { FirstSums::of_columns(cols) };
         // The rows of leaves that are parts of rows would have to be told apart, and the segments of several tables.
         let parts_of_rows = matches!(leaf, FirstSums::Run(leaf) if innermost % leaf != 0 && leaf < innermost);
-        let fits = (!parts_of_rows || innermost == cols) && (batch == 1 || segment >= rows);
-        fits.then_some(FoldTable { batch, rows, cols, leaf, segment })
+        let is_run = step.is_none() || !matches!(leaf, FirstSums::Rows { abreast: 2.., .. });
+        let fits = (!parts_of_rows || innermost == cols)
+            && (batch == 1 || segment >= rows)
+            && (layers == 1 || segment.is_multiple_of(cols))
+            && is_run;
+        fits.then_some(FoldTable { layers, batch, rows, cols, step: step.unwrap_or(cols), leaf, segment })
     }
 
     /// A table of rows of many elements, which are computed from operands that lie like them; of fewer where a kernel adds them itself.
@@ -98,8 +120,9 @@ impl FoldTable {
         FoldTable::new(shape, kept, None).filter(|t| fits(t) && matches!(t.leaf, FirstSums::Run(_)))
     }
 
+    /// From its first element to its last.
     pub(super) fn len(&self) -> usize {
-        self.batch * self.rows * self.cols
+        (self.layers * self.batch * self.rows - 1) * self.step + self.cols
     }
 
     /// The results, onto `prior`, which is writable, if there is one.
@@ -128,37 +151,54 @@ impl FoldTable {
 
     /// Each row, or the segments of each.
     fn lines(&self, results: Results<'_>, elements: &Elements<'_>, leaf: usize) {
-        let FoldTable { rows, cols, segment, .. } = *self;
+        let FoldTable { layers, rows, cols, step, segment, .. } = *self;
         let folding = results.folding;
+        if layers > 1 {
+            let height = segment / cols;
+            let fold = |(first, len): (usize, usize), (row, rows): (usize, usize), mut wide: WideMut<'_>| {
+                for layer in first..first + len {
+                    let start = (layer * self.rows + row) * step;
+                    elements.lines(folding, (wide.from(0), 1), (start, step), (rows, cols), leaf);
+                }
+            };
+            if height >= layers {
+                let n = layers * rows * cols;
+                let grain = if n <= GRAIN { rows } else { piece(n).div_ceil(layers * cols) };
+                return results.fold(rows, 1, grain, &|row, len, wide| fold((0, layers), (row, len), wide));
+            }
+            return results.fold_segments(layers.div_ceil(height), rows, &|_| 0, &|k, wide| {
+                fold((k * height, height.min(layers - k * height)), (0, rows), wide);
+            });
+        }
         if segment >= cols {
             let grain = if rows * cols <= GRAIN { rows } else { piece(rows * cols).div_ceil(cols) };
             if let (Elements::Stored(data), true) = (elements, cols <= leaf) {
                 let Results { out, onto, .. } = results;
                 return split_work(rows, grain, out, &|out, at| out.split_at(at), &|first, len, out| {
-                    folding.rows(out, table(*data, first * cols, len, cols), onto);
+                    folding.rows(out, table(*data, (first * step, step), len, cols), onto);
                 });
             }
             return results.fold(rows, 1, grain, &|first, len, wide| {
-                elements.lines(folding, (wide, 1), first * cols, (len, cols), leaf);
+                elements.lines(folding, (wide, 1), (first * step, step), (len, cols), leaf);
             });
         }
         let of_a_row = cols.div_ceil(segment);
         results.fold_segments(rows * of_a_row, 1, &|k| k / of_a_row, &|k, wide| {
             let (row, at) = (k / of_a_row, k % of_a_row * segment);
-            elements.lines(folding, (wide, 0), row * cols + at, (1, segment.min(cols - at)), leaf);
+            elements.lines(folding, (wide, 0), (row * step + at, step), (1, segment.min(cols - at)), leaf);
         });
     }
 
     /// Each column, or the segments of all.
     fn columns(&self, results: Results<'_>, data: Block<'_>, leaf: usize, abreast: usize) {
-        let FoldTable { batch, rows, cols, segment, .. } = *self;
+        let FoldTable { batch, rows, cols, step, segment, .. } = *self;
         let folding = results.folding;
         let part = |wide: WideMut<'_>, start: usize, height: usize, (tables, width): (usize, usize)| {
             let tables = Table {
                 data,
                 start: start as isize,
                 rows: tables * height,
-                step: cols as isize,
+                step: step as isize,
                 cols: width,
             };
             folding.columns(wide, tables, height, [leaf, abreast]);
@@ -166,7 +206,7 @@ impl FoldTable {
         if batch > 1 {
             let grain = piece(batch * rows * cols).div_ceil(rows * cols);
             return results.fold(batch, cols, grain, &|first, len, wide| {
-                part(wide, first * rows * cols, rows, (len, cols));
+                part(wide, first * rows * step, rows, (len, cols));
             });
         }
         if segment >= rows {
@@ -176,14 +216,14 @@ impl FoldTable {
             });
         }
         results.fold_segments(rows.div_ceil(segment), cols, &|_| 0, &|k, wide| {
-            part(wide, k * segment * cols, segment.min(rows - k * segment), (1, cols));
+            part(wide, k * segment * step, segment.min(rows - k * segment), (1, cols));
         });
     }
 }
 
-/// Rows that follow each other.
-fn table(data: Block<'_>, start: usize, rows: usize, cols: usize) -> Table<Block<'_>> {
-    Table { data, start: start as isize, rows, step: cols as isize, cols }
+/// Rows from a place on, so far apart.
+fn table(data: Block<'_>, (start, step): (usize, usize), rows: usize, cols: usize) -> Table<Block<'_>> {
+    Table { data, start: start as isize, rows, step: step as isize, cols }
 }
 
 /// The elements of a table.
@@ -209,21 +249,23 @@ impl<'a> Elements<'a> {
         Elements::Computed { kernel, operands, dtype: fold.dtype, sums }
     }
 
-    /// Folds so many rows, from an element on, each into the accumulator of its own, `step` apart, by leaves of so many elements.
+    /// Folds so many rows, from an element on and so far apart, each into the accumulator of its own, `step` apart, by leaves of so many elements.
     fn lines(
         &self,
         folding: &dyn Folding,
         (mut wide, step): (WideMut<'_>, usize),
-        start: usize,
+        (start, apart): (usize, usize),
         (rows, cols): (usize, usize),
         leaf: usize,
     ) {
         match *self {
-            Elements::Stored(data) => folding.lines(wide, step, table(data, start, rows, cols), leaf),
+            Elements::Stored(data) => {
+                folding.lines(wide, step, table(data, (start, apart), rows, cols), leaf)
+            }
             Elements::Computed { kernel, operands, sums: true, .. } if cols >= LONG_ROW => {
                 let lines = |o: &Operand<'a>| match o.is_one() {
                     true => Table { data: o.data, start: o.offset as isize, rows, step: 0, cols: 1 },
-                    false => table(o.data, o.offset + start, rows, cols),
+                    false => table(o.data, (o.offset + start, apart), rows, cols),
                 };
                 let (operands, leaf) = (operands.iter().map(lines).collect(), FirstSums::Run(leaf));
                 let outputs = smallvec![RowOutput::added(wide, step, cols, leaf)];
@@ -242,7 +284,8 @@ impl<'a> Elements<'a> {
                         let mut out = storage.block_mut().into_range(0, height * width);
                         flat::run(kernel, operands, first, std::slice::from_mut(&mut out));
                         let data = storage.block();
-                        folding.lines(wide.from(row * step), step, table(data, 0, height, width), leaf);
+                        let some = table(data, (0, width), height, width);
+                        folding.lines(wide.from(row * step), step, some, leaf);
                     }
                 }
             }

@@ -42,7 +42,7 @@ pub(crate) const ROWS: usize = 4;
 pub(crate) const FEW: usize = 32;
 
 /// Elements of a plane that is too small to be walked on its own.
-const SMALL_PLANE: usize = 512;
+pub(crate) const SMALL_PLANE: usize = 512;
 
 /// Parts that a walk is cut into, unless the accumulators would be too many.
 pub(crate) const MAX_PARTS: usize = 64;

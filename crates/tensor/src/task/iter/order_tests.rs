@@ -12,8 +12,8 @@ use super::sink::Walk;
 use super::stretch::pretend_block;
 use super::{Fold, Goal, Operand, Reduce, fold, fold_each};
 use crate::dtype::{Block, BlockMut};
-use crate::kernels::BlockKernel;
 use crate::kernels::folds::Table;
+use crate::kernels::{BlockKernel, FloatKernel, FloatOps, Formula, Real};
 use crate::shape::Dims;
 use crate::{DType, Tensor, ThreadPool};
 
@@ -25,6 +25,20 @@ impl BlockKernel for Same {
             let n = out.len();
             inputs[0].copy_to(out.range(0, n));
         }
+    }
+}
+
+/// A formula whose results are added as they are computed.
+#[derive(Clone, Copy)]
+struct TimesOne;
+impl Formula<2> for TimesOne {
+    const SUMS: bool = true;
+    #[inline(always)]
+    fn eval<R: Real>(&self, [x, one]: [R; 2]) -> R
+    where
+        f64: FloatOps<R>,
+    {
+        x * one
     }
 }
 
@@ -45,11 +59,15 @@ fn numbers(shape: &[usize], dtype: DType, dice: &mut Dice) -> Tensor {
     Tensor::from_vec((0..n).map(one).collect::<Vec<f64>>(), shape).unwrap().to(dtype)
 }
 
-/// The same numbers lying in another way: as they are, transposed, with gaps, backwards.
+/// The same numbers lying in another way: as they are, transposed, with gaps, backwards, as a band of columns.
 fn laid_out(t: Tensor, way: usize) -> Tensor {
     match way {
         1 if t.rank() > 1 => t.transpose(0, -1).unwrap().contiguous().transpose(0, -1).unwrap(),
         2 => Tensor::stack(&[&t, &t], -1).unwrap().select(-1, 0).unwrap(),
+        4 => {
+            let n = t.dims()[t.rank() - 1];
+            t.pad([2, 5]).unwrap().narrow(-1, 2, n).unwrap()
+        }
         3 => t.flip(-1).unwrap().contiguous().flip(-1).unwrap(),
         _ => t,
     }
@@ -222,6 +240,12 @@ fn check(shape: &[usize], kept: &[bool], way: usize, dtype: DType, dice: &mut Di
         let found = pool.install(|| fold(sum(dtype), None, &[op], shape, kept, None).unwrap());
         expect_same(&found, &want, &about("without a kernel"));
     }
+    for kernel in [&Same as &dyn BlockKernel, &FloatKernel(TimesOne)] {
+        let one = Tensor::ones([1]).to(dtype);
+        let operands = [op, Operand::new(&one, dtype)];
+        let found = fold(sum(dtype), Some(kernel), &operands, shape, kept, None).unwrap();
+        expect_same(&found, &want, &about("by a kernel"));
+    }
     // Operands that stop axes from being one, in another layout.
     let narrow: Vec<Tensor> = (0..2)
         .map(|_| {
@@ -277,6 +301,21 @@ fn two_axes_every_way() {
     for shape in [[3000, 40], [40, 3000], [20_000, 5], [65, 2049], [129, 1024]] {
         for kept in [[true, false], [false, true], [false, false]] {
             for (way, dtype) in [(0, DType::F32), (1, DType::F64), (3, DType::F32)] {
+                check(&shape, &kept, way, dtype, dice);
+            }
+        }
+    }
+}
+
+/// Planes that are folded onto each other, tables that follow each other and bands of columns, of few and many rows and columns.
+#[test]
+fn layers_and_bands() {
+    let dice = &mut Dice(5);
+    let shapes =
+        [[3, 11, 49], [70, 32, 49], [30, 64, 256], [5, 3, 2100], [9, 40, 12], [3, 700, 64], [40, 70, 33]];
+    for shape in shapes {
+        for kept in [[false, true, false], [true, false, true], [false, false, true], [true, true, false]] {
+            for (way, dtype) in [(0, DType::F32), (4, DType::F32), (4, DType::F64)] {
                 check(&shape, &kept, way, dtype, dice);
             }
         }

@@ -53,6 +53,11 @@ impl<'a> BlockWriter<'a> {
         self.kernel
     }
 
+    /// Whether results go through a block of their own.
+    pub(crate) fn is_staged(&self) -> bool {
+        self.staged.is_some()
+    }
+
     /// Computes `out` from blocks of its length.
     #[inline]
     pub(crate) fn write(&mut self, blocks: &[Block<'_>], out: BlockMut<'_>) {

@@ -7,7 +7,7 @@ use super::counter::Counter;
 use super::fold::{compute, need_no_streaming};
 use super::in_order::{map_in_order, memory_order};
 use super::plan::{Plan, PlanAxis};
-use super::rows::{are_long, write_rows};
+use super::rows::{are_long, lie_along, write_rows};
 use super::spread::Spread;
 use super::stream::{BlockWriter, bytes_read, worth_streaming};
 use super::update::{Job, update_all};
@@ -116,9 +116,11 @@ fn run_blocks(kernel: &dyn BlockKernel, axes: &[PlanAxis], operands: &[Operand<'
     let streamed = worth_streaming(bytes_read(axes, operands), n * dtype.size());
     let across = squares::across(axes, operands);
     let grain = across.map_or(GRAIN, |along| squares::grain(axes, along));
+    let by_rows = across.is_none()
+        && (are_long(kernel, axes, operands) || !streamed && lie_along(kernel, axes, operands));
     split_work(n, grain, out, &|o: BlockMut<'_>, at| o.split_at(at), &|start, len, mut out| {
         let mut writer = BlockWriter::new(kernel, dtype, streamed);
-        if across.is_none() && are_long(kernel, axes, operands) {
+        if by_rows {
             return write_rows(axes, operands, start, &mut writer, out);
         }
         for_each_block(kernel, axes, operands, across, (start, len), &mut |at, count, blocks| {
