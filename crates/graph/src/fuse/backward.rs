@@ -10,7 +10,7 @@ use smallvec::{SmallVec, smallvec};
 use super::Reduction;
 use super::derived::{Derived, record};
 use super::names::Names;
-use super::results::place_results;
+use super::results::{KernelReads, place_results};
 use crate::error::Result;
 use crate::lead::Lead;
 use crate::node::{Arrival, Context, Describe, Flow, Mood, Node, Take, Var, Way, Work};
@@ -78,7 +78,7 @@ fn describe(
     let saved = |k: usize| ctx.values.get(RuleSlot::Input(k));
     // What was not saved is not read by any gradient that is used; what lies well stands in its place.
     let other = (0..used.len()).filter_map(saved).find(|t| t.shape() == g.shape()).unwrap_or(g);
-    let mut reads: SmallVec<[&Tensor; 8]> = smallvec![g];
+    let mut reads: KernelReads<'_> = smallvec![g];
     (0..used.len()).for_each(|k| reads.push(saved(k).unwrap_or(other)));
     let result = |nr: usize| ctx.values.get(result_slot(nr));
     let saved_results: CallSet = (0..formula.calls()).filter(|&nr| result(nr).is_some()).collect();
@@ -107,7 +107,8 @@ fn describe(
             false => take(&*formula.knowing(inputs, known)),
         };
     if inputs.len() > 1 && APART.contains(&g.numel()) && g.strides().contains(&0) {
-        for (k, own) in take_apart(&slopes, &known, &mut inputs, &reads, ctx) {
+        for k in take_apart(&slopes, &known, &mut inputs, &reads, ctx) {
+            let own = only_read(slopes[k], &known, &reads);
             with_kernel(&[k], &mut |kernel| take(Flow::to(k, Work::Kernel(kernel, &own))))?;
         }
     }
@@ -124,16 +125,16 @@ fn describe(
 /// 1,000 and of 100,000 in rows of 100 they would take 1.1.
 const APART: Range<usize> = 4096..GRAIN;
 
-/// The gradients to be described by themselves, and what each reads: those that read nothing of the shape of `g`, which is the same along an
-/// axis, and are not folded: of a sum of `x * w` with a row, that of `x` is a row, which stays compressed. The others are left.
+/// Takes out the gradients to be described by themselves: those that read nothing of the shape of `g`, which is the same along an axis, and are
+/// not folded. Of a sum of `x * w` with a row, that of `x` is a row, which stays compressed.
 #[inline(never)]
-fn take_apart<'a>(
+fn take_apart(
     slopes: &[Option<Names>],
     known: &KnownInputs,
     inputs: &mut SmallVec<[usize; 2]>,
-    reads: &[&'a Tensor],
+    reads: &KernelReads<'_>,
     ctx: &Context<'_>,
-) -> SmallVec<[(usize, SmallVec<[&'a Tensor; 8]>); 2]> {
+) -> SmallVec<[usize; 2]> {
     let (g, edges) = (reads[0], &ctx.node.next_edges);
     let leads_to = |k: usize| edges[k].as_ref().map(|edge| (edge.node.sequence, edge.nr));
     // Of one variable, gradients are added in the order of the inputs.
@@ -141,14 +142,9 @@ fn take_apart<'a>(
     if !inputs.iter().enumerate().all(are_others) {
         return SmallVec::new();
     }
-    // A result that stands in the place of an operand is read, and not that one.
-    let is_read = |k: usize, place: usize| {
-        let names = slopes[k].unwrap_or(Names::NONE);
-        names.has(place) && place <= slopes.len() || known.at(place).is_some_and(|nr| names.has_result(nr))
-    };
     let is_apart = |k: usize| {
         ctx.node.input_shape(k) == Some(g.shape())
-            && (1..reads.len()).all(|place| !is_read(k, place) || reads[place].numel() < g.numel())
+            && only_read(slopes[k], known, reads).iter().all(|&t| std::ptr::eq(t, g) || t.numel() < g.numel())
     };
     let (apart, others): (SmallVec<[usize; 2]>, SmallVec<[usize; 2]>) =
         inputs.iter().copied().partition(|&k| is_apart(k));
@@ -156,11 +152,22 @@ fn take_apart<'a>(
         return SmallVec::new();
     }
     *inputs = others;
-    let own = |k: usize| {
-        let read = (1..reads.len()).map(|place| if is_read(k, place) { reads[place] } else { g });
-        (k, std::iter::once(g).chain(read).collect())
+    apart
+}
+
+/// What a gradient reads, with the incoming one in all other places.
+fn only_read<'a>(slope: Option<Names>, known: &KnownInputs, reads: &KernelReads<'a>) -> KernelReads<'a> {
+    let names = slope.unwrap_or(Names::NONE);
+    // In the place of an operand that is not read, a result may stand.
+    let is_read = |place: usize| match known.at(place) {
+        Some(nr) => names.has_result(nr),
+        None => names.has(place),
     };
-    apart.into_iter().map(own).collect()
+    reads
+        .iter()
+        .enumerate()
+        .map(|(place, &t)| if place > 0 && is_read(place) { t } else { reads[0] })
+        .collect()
 }
 
 /// What the gradients of some operands are made of.

@@ -9,6 +9,9 @@ use super::names::Names;
 use crate::error::Result;
 use crate::mode::is_budgeted;
 
+/// What a kernel reads: the operands, or the incoming gradient and the operands, and what functions give.
+pub(super) type KernelReads<'a> = SmallVec<[&'a Tensor; 8]>;
+
 /// What functions give, in their order, where that is known.
 pub(super) type Results = SmallVec<[Option<Tensor>; 2]>;
 
@@ -71,7 +74,7 @@ pub(super) fn computed(
     let KnownResults { hoisted, read, stored } = known;
     let set = calls_of(&hoisted);
     let gives = stored.is_some_and(|stored| !is_only_value(formula, stored));
-    let mut reads: SmallVec<[&Tensor; 8]> = operands.into();
+    let mut reads: KernelReads<'_> = operands.into();
     let giving = (gives || set != CallSet::NONE).then(|| {
         let calls = formula.names_of_calls();
         let given = (0..calls.len()).filter(|_| gives).map(Names::result);
@@ -137,7 +140,7 @@ fn hoisted(name: &'static str, formula: &dyn Derived, operands: &[&Tensor], n: u
                 false => all,
             });
         let other = (0..operands.len()).find(|&k| reads(k)).map_or(operands[0], |k| operands[k]);
-        let mut inputs: SmallVec<[&Tensor; 8]> =
+        let mut inputs: KernelReads<'_> =
             operands.iter().enumerate().map(|(k, t)| if reads(k) { *t } else { other }).collect();
         let (computed, others): (PerOperand<usize>, PerOperand<usize>) =
             (0..read.len()).partition(|&nr| made_of.has_result(nr));
@@ -157,7 +160,7 @@ fn hoisted(name: &'static str, formula: &dyn Derived, operands: &[&Tensor], n: u
 /// Puts what functions give among what a kernel reads, whose first operand has place `first`: instead of the operand that the function reads,
 /// where nothing else does, or behind all. One of `n` elements, which may tell the order of sums, replaces only what lies as it does.
 pub(super) fn place_results<'a>(
-    reads: &mut SmallVec<[&'a Tensor; 8]>,
+    reads: &mut KernelReads<'a>,
     (first, n): (usize, usize),
     mut names: Names,
     calls: &[Names],
