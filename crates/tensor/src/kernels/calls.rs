@@ -118,13 +118,15 @@ impl KnownInputs {
             .fold(first, |n, nr| n.max(1 + usize::from(self.places[nr])))
     }
 
-    /// In the place of which operand stands what each of the first calls gives, if all are known and stand there. The operands are inputs from
-    /// one on.
-    pub(super) fn in_operands(&self, operands: Range<usize>, calls: usize) -> Option<CallPlaces> {
-        let place = |nr: usize| usize::from(self.places[nr]);
-        let are_there =
-            self.known == CallSet::first(calls) && (0..calls).all(|nr| operands.contains(&place(nr)));
-        are_there.then(|| std::array::from_fn(|nr| place(nr).saturating_sub(operands.start)))
+    /// Whether what each of the first calls gives stands in the place of an operand. The operands are inputs from one on.
+    pub(super) fn are_in(&self, operands: Range<usize>, calls: usize) -> bool {
+        self.known == CallSet::first(calls)
+            && (0..calls).all(|nr| operands.contains(&usize::from(self.places[nr])))
+    }
+
+    /// The operands in whose places they stand.
+    pub(super) fn in_operands(&self, operands: Range<usize>) -> CallPlaces {
+        each(0, |nr| usize::from(self.places[nr]).saturating_sub(operands.start))
     }
 
     /// The blocks, by the numbers of the calls.

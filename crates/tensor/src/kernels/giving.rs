@@ -36,11 +36,6 @@ impl<F: Formula<N>, const N: usize> GivingKernel<F, N> {
         GivingKernel { formula, known, gives }
     }
 
-    /// Where what the functions give stands, if only operands' places have it and nothing is given.
-    fn places(&self) -> Option<CallPlaces> {
-        if self.gives { None } else { self.known.in_operands(0..N, F::CALLS) }
-    }
-
     fn typed_run<T: Float>(&self, inputs: &[Block<'_>], outputs: &mut [BlockMut<'_>]) {
         let mut outputs = outputs.iter_mut().map(|out| {
             let len = out.len();
@@ -77,14 +72,13 @@ impl<F: Formula<N>, const N: usize> BlockKernel for GivingKernel<F, N> {
     }
 
     fn sums(&self) -> bool {
-        are_summed::<F, N>() && self.places().is_some()
+        are_summed::<F, N>() && !self.gives && self.known.are_in(0..N, F::CALLS)
     }
 
     fn sum_rows(&self, rows: SumOfRows<'_>) {
         // Of a constant condition only the branch that is taken is compiled.
         if const { are_summed::<F, N>() && F::CALLS > 0 } {
-            let places = self.places().expect("it said that it sums");
-            rows.add(&KnownValue { formula: self.formula, places });
+            rows.add(&KnownValue { formula: self.formula, places: self.known.in_operands(0..N) });
         }
     }
 }

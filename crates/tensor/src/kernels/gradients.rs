@@ -65,14 +65,12 @@ impl<F: Formula<N>, const N: usize> GradientKernel<F, N> {
         self.known.calls() != CallSet::NONE
     }
 
-    /// Where what the functions give stands, if only operands' places have it.
-    fn places(&self) -> Option<CallPlaces> {
-        self.known.in_operands(1..N + 1, F::CALLS)
-    }
-
     /// The gradients of all inputs as what is summed.
     fn all(&self) -> AllGradients<F> {
-        AllGradients { formula: self.formula, places: self.places().expect("it said that it sums") }
+        // Of a constant condition only the branch that is taken is compiled.
+        let places =
+            if const { F::CALLS > 0 } { self.known.in_operands(1..N + 1) } else { CallPlaces::default() };
+        AllGradients { formula: self.formula, places }
     }
 
     fn typed_run<T: Float>(&self, inputs: &[Block<'_>], outputs: &mut [BlockMut<'_>]) {
@@ -130,12 +128,12 @@ impl<F: Formula<N>, const N: usize> GradientKernel<F, N> {
     /// Stores the gradients that are wanted by the loop that adds others: it lays out no number, and stores nothing else. The last block
     /// reaches back.
     fn put(&self, inputs: &[Block<'_>], outputs: &mut [BlockMut<'_>]) {
-        let n = outputs[0].len();
+        let (n, all) = (outputs[0].len(), self.all());
         let mut put = |start: usize, blocks: usize| {
             let rows = SumOfRows::stored(inputs, outputs, start, blocks);
             match self.wanted[..] {
-                [input] => rows.put(&GradientOf { all: self.all(), input }, &[0]),
-                _ => rows.put(&self.all(), &self.wanted),
+                [input] => rows.put(&GradientOf { all, input }, &[0]),
+                _ => rows.put(&all, &self.wanted),
             }
         };
         put(0, n / LANES);
@@ -172,7 +170,7 @@ impl<F: Formula<N>, const N: usize> BlockKernel for GradientKernel<F, N> {
     }
 
     fn sums(&self) -> bool {
-        are_summed::<F, N>() && self.places().is_some()
+        are_summed::<F, N>() && (F::CALLS == 0 || self.known.are_in(1..N + 1, F::CALLS))
     }
 
     fn sum_rows(&self, rows: SumOfRows<'_>) {
