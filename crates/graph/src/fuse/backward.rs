@@ -1,10 +1,9 @@
 //! The backward step of a fused operation: by duals over blocks, or by recorded duals for higher orders.
 
 use std::borrow::Cow;
-use std::ops::Range;
 
 use foldback_tensor::kernel::{self, BlockKernel, CallSet, KnownInputs, ReducedShapes, Target};
-use foldback_tensor::{GRAIN, Shape, Tensor};
+use foldback_tensor::{Shape, Tensor};
 use smallvec::{SmallVec, smallvec};
 
 use super::Reduction;
@@ -82,92 +81,29 @@ fn describe(
     (0..used.len()).for_each(|k| reads.push(saved(k).unwrap_or(other)));
     let result = |nr: usize| ctx.values.get(result_slot(nr));
     let saved_results: CallSet = (0..formula.calls()).filter(|&nr| result(nr).is_some()).collect();
-    let (mut slopes, mut known) = (used, KnownInputs::default());
+    let mut known = KnownInputs::default();
     if saved_results == CallSet::NONE {
-        put_aside_unread(&mut reads, slopes.len(), of_wanted(&slopes, &inputs));
+        put_aside_unread(&mut reads, used.len(), of_wanted(&used, &inputs));
     } else {
-        slopes = formula.names_knowing().1;
-        let (mut names, calls) = (of_wanted(&slopes, &inputs), formula.names_of_calls());
+        let (mut names, calls) = (of_wanted(&formula.names_knowing().1, &inputs), formula.names_of_calls());
         // If all is known that is read, the others are not computed: their rows are not read either.
         let computes = (0..calls.len()).any(|nr| names.has_result(nr) && !saved_results.has(nr));
         if computes {
-            slopes.iter_mut().flatten().for_each(|slope| *slope = slope.through(saved_results, &calls));
-            names = of_wanted(&slopes, &inputs);
+            names = names.through(saved_results, &calls);
         }
-        put_aside_unread(&mut reads, slopes.len(), names);
+        put_aside_unread(&mut reads, used.len(), names);
         let is_given = |nr: &usize| !computes || saved_results.has(*nr);
         let results = (0..calls.len()).filter(is_given).map(|nr| (nr, result(nr).unwrap_or(other)));
         known = place_results(&mut reads, (1, g.numel()), names, &calls, results);
     }
-    let with_kernel =
-        |inputs: &[usize], take: &mut dyn FnMut(&dyn BlockKernel) -> Result<()>| match saved_results
-            == CallSet::NONE
-        {
-            true => formula.with_kernel(inputs, take),
-            false => take(&*formula.knowing(inputs, known)),
-        };
-    if inputs.len() > 1 && APART.contains(&g.numel()) && g.strides().contains(&0) {
-        for k in take_apart(&slopes, &known, &mut inputs, &reads, ctx) {
-            let own = only_read(slopes[k], &known, &reads);
-            with_kernel(&[k], &mut |kernel| take(Flow::to(k, Work::Kernel(kernel, &own))))?;
-        }
-    }
-    if inputs.is_empty() {
-        return Ok(());
-    }
-    with_kernel(&inputs, &mut |kernel| {
+    let mut take = |kernel: &dyn BlockKernel| {
         let to = inputs.iter().copied().collect();
         take(Flow { to, work: Work::Kernel(kernel, &reads) })
-    })
-}
-
-/// Of how many elements another kernel is worth it: products of 10,000 with a row, their sum and back take 0.9 of the time, of 30,000 0.8; of
-/// 1,000 and of 100,000 in rows of 100 they would take 1.1.
-const APART: Range<usize> = 4096..GRAIN;
-
-/// Takes out the gradients to be described by themselves: those that read nothing of the shape of `g`, which is the same along an axis, and are
-/// not folded. Of a sum of `x * w` with a row, that of `x` is a row, which stays compressed.
-#[inline(never)]
-fn take_apart(
-    slopes: &[Option<Names>],
-    known: &KnownInputs,
-    inputs: &mut SmallVec<[usize; 2]>,
-    reads: &KernelReads<'_>,
-    ctx: &Context<'_>,
-) -> SmallVec<[usize; 2]> {
-    let (g, edges) = (reads[0], &ctx.node.next_edges);
-    let leads_to = |k: usize| edges[k].as_ref().map(|edge| (edge.node.sequence, edge.nr));
-    // Of one variable, gradients are added in the order of the inputs.
-    let are_others = |(at, k): (usize, &usize)| inputs[..at].iter().all(|&o| leads_to(o) != leads_to(*k));
-    if !inputs.iter().enumerate().all(are_others) {
-        return SmallVec::new();
-    }
-    let is_apart = |k: usize| {
-        ctx.node.input_shape(k) == Some(g.shape())
-            && only_read(slopes[k], known, reads).iter().all(|&t| std::ptr::eq(t, g) || t.numel() < g.numel())
     };
-    let (apart, others): (SmallVec<[usize; 2]>, SmallVec<[usize; 2]>) =
-        inputs.iter().copied().partition(|&k| is_apart(k));
-    if others.len() > 1 {
-        return SmallVec::new();
+    match saved_results == CallSet::NONE {
+        true => formula.with_kernel(&inputs, &mut take),
+        false => take(&*formula.knowing(&inputs, known)),
     }
-    *inputs = others;
-    apart
-}
-
-/// What a gradient reads, with the incoming one in all other places.
-fn only_read<'a>(slope: Option<Names>, known: &KnownInputs, reads: &KernelReads<'a>) -> KernelReads<'a> {
-    let names = slope.unwrap_or(Names::NONE);
-    // In the place of an operand that is not read, a result may stand.
-    let is_read = |place: usize| match known.at(place) {
-        Some(nr) => names.has_result(nr),
-        None => names.has(place),
-    };
-    reads
-        .iter()
-        .enumerate()
-        .map(|(place, &t)| if place > 0 && is_read(place) { t } else { reads[0] })
-        .collect()
 }
 
 /// What the gradients of some operands are made of.
@@ -253,78 +189,4 @@ fn spread(g: &Var, (reduction, mean): &(ReducedShapes, bool), n: Lead) -> Result
     let g = unreduced(g, reduction, n)?.expand(n.shape(&reduction.full))?;
     // Expanded before it is divided: nothing is divided by zero when there are no elements.
     if *mean { g.div(reduction.count as f64) } else { Ok(g) }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::sync::{Arc, Mutex};
-
-    use foldback_tensor::kernel::{self, GradientKernel, Target};
-    use foldback_tensor::{Shape, Tensor};
-    use smallvec::smallvec;
-
-    use crate::{Fused, RequiresGrad, Var};
-
-    /// The strides of the gradient of `x` where it arrives, and both gradients, of a sum of products; `[x, w]` are tracked.
-    fn gradients([x, w]: [&Tensor; 2]) -> (Vec<isize>, [Tensor; 2]) {
-        let [x, w]: [Var; 2] = [x, w].map(|t| t.clone().requires_grad());
-        let seen = Arc::new(Mutex::new(Vec::new()));
-        let to = seen.clone();
-        x.register_hook(move |g| *to.lock().unwrap() = g.value().strides().to_vec()).unwrap();
-        let product: Fused<_, 2> = crate::fuse!(|x, w| x * w);
-        product.mean((&x, &w), ..).unwrap().backward().unwrap();
-        let strides = seen.lock().unwrap().clone();
-        (strides, [&x, &w].map(|v| v.grad().unwrap()))
-    }
-
-    /// What reads nothing but a row, a column or a number stays one, and the bits are those of all gradients together.
-    #[test]
-    fn gradients_that_read_little_are_described_by_themselves() {
-        let cases: [(&[usize], &[usize], &[isize]); 6] = [
-            (&[60, 100], &[100], &[0, 1]),
-            (&[60, 100], &[60, 1], &[1, 0]),
-            (&[10, 60, 10], &[60, 1], &[0, 1, 0]),
-            // All is read, too little, too much.
-            (&[60, 100], &[60, 100], &[100, 1]),
-            (&[6, 100], &[100], &[100, 1]),
-            (&[600, 100], &[100], &[100, 1]),
-        ];
-        for (full, own, strides) in cases {
-            let (x, w) = (Tensor::randn(full), Tensor::randn(own));
-            let (found, gradients) = gradients([&x, &w]);
-            assert_eq!(found, strides, "{full:?} {own:?}");
-            let n = x.numel() as f64;
-            let g = Tensor::ones(()).div(n).unwrap().expand(full).unwrap();
-            let shapes = [full, own].map(Shape::from);
-            let both = GradientKernel::new(Product, &[0, 1]);
-            let targets = smallvec![Target::of(&shapes[0]), Target::of(&shapes[1])];
-            let jointly = kernel::fold_jointly("test", &both, &[&g, &x, &w], targets).unwrap();
-            assert!(jointly.iter().eq(&gradients), "{full:?} {own:?}");
-        }
-    }
-
-    #[derive(Clone, Copy)]
-    struct Product;
-    impl kernel::Formula<2> for Product {
-        #[inline(always)]
-        fn eval<R: kernel::Real>(&self, [x, w]: [R; 2]) -> R
-        where
-            f64: kernel::FloatOps<R>,
-        {
-            x * w
-        }
-    }
-
-    /// Gradients of one variable are added in the order of its places.
-    #[test]
-    fn one_variable_has_its_gradients_in_order() {
-        let (x, row) = (Tensor::randn([60, 100]).requires_grad(), Tensor::randn(100));
-        let y = crate::fuse!(|a, b, c, r| a * b * r + c * r).sum((&x, &x, &x, &row), ..).unwrap();
-        y.backward().unwrap();
-        let r = row.expand([60, 100]).unwrap();
-        let value = x.value();
-        let product = value.mul(&r).unwrap();
-        let expected = product.add(&product).unwrap().add(&r).unwrap();
-        assert_eq!(x.grad().unwrap(), expected);
-    }
 }

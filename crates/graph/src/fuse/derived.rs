@@ -52,6 +52,8 @@ pub(super) struct SavedResults {
     pub(super) read: CallSet,
     /// the one that is the formula's value
     pub(super) value: Option<usize>,
+    /// what gradients read where nothing is saved
+    pub(super) without: Names,
 }
 
 impl dyn Derived + '_ {
@@ -62,11 +64,14 @@ impl dyn Derived + '_ {
             return None;
         }
         let (value, slopes) = self.names_knowing();
-        let tracked = slopes.iter().enumerate().filter(|&(k, _)| tracked(k));
-        let names = tracked.filter_map(|(_, slope)| *slope).fold(Names::NONE, Names::and_of);
+        let of_tracked = |slopes: &[Option<Names>]| {
+            let slopes = slopes.iter().enumerate().filter(|&(k, _)| tracked(k));
+            slopes.filter_map(|(_, slope)| *slope).fold(Names::NONE, Names::and_of)
+        };
+        let names = of_tracked(&slopes);
         let read: CallSet = calls.clone().filter(|&nr| names.has_result(nr)).collect();
         let value = calls.clone().find(|&nr| value == Names::result(nr));
-        (read != CallSet::NONE).then_some(SavedResults { read, value })
+        (read != CallSet::NONE).then(|| SavedResults { read, value, without: of_tracked(&self.names()) })
     }
 }
 

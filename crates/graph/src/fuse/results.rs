@@ -54,7 +54,7 @@ impl KnownResults {
             known.read = saved.read;
             let is_stored = is_stored
                 && !calls_of(&known.hoisted).has_all(saved.read)
-                && (is_only_value(formula, saved) || is_stored_in_order(n, bytes, operands));
+                && (is_only_value(formula, saved) || is_stored_in_order(n, bytes, operands, &saved.without));
             known.stored = is_stored.then_some(saved);
         }
         Ok(known)
@@ -207,12 +207,12 @@ fn is_worth_saving(bytes: usize) -> bool {
 }
 
 /// Whether a result is worth being stored beside the value (of 300 numbers in `f64` products and sums of two functions, and back, take 1.04 to 1.15
-/// of the time of operators, and 1.18 to 1.3 where they are computed again), and lies as the operand does that tells the order of sums, so
-/// that these have the bits of others.
-fn is_stored_in_order(n: usize, bytes: usize, operands: &[&Tensor]) -> bool {
+/// of the time of operators, and 1.18 to 1.3 where they are computed again), and lies as the operand does that tells the order of sums: one
+/// that gradients read without it, which are named, so that these have the bits of others.
+fn is_stored_in_order(n: usize, bytes: usize, operands: &[&Tensor], read: &Names) -> bool {
     const LEAST: usize = 1 << 11;
-    bytes >= LEAST
-        && operands.iter().find(|t| t.numel() == n).and_then(|t| kernel::lies_in_order(t)) == Some(true)
+    let whole = (0..operands.len()).find(|&k| read.has(k + 1) && operands[k].numel() == n);
+    bytes >= LEAST && whole.and_then(|k| kernel::lies_in_order(operands[k])) == Some(true)
 }
 
 #[cfg(test)]

@@ -106,11 +106,6 @@ impl KnownInputs {
         self.known
     }
 
-    /// The call of which an input is what it gives.
-    pub fn at(&self, input: usize) -> Option<usize> {
-        (0..MOST_CALLS).find(|&nr| self.known.has(nr) && usize::from(self.places[nr]) == input)
-    }
-
     /// How many inputs a kernel has that reads these and the first so many.
     pub(super) fn inputs(&self, first: usize) -> usize {
         (0..MOST_CALLS)
