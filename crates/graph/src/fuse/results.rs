@@ -123,11 +123,13 @@ fn hoisted(name: &'static str, formula: &dyn Derived, operands: &[&Tensor], n: u
     let behind: SmallVec<[Names; 4]> = read.iter().map(|names| names.through(CallSet::NONE, &read)).collect();
     for nr in 0..read.len() {
         let reads = |k: usize| behind[nr].has(k + 1);
-        let shapes: PerOperand<&[usize]> =
-            (0..operands.len()).filter(|&k| reads(k)).map(|k| operands[k].dims()).collect();
+        let read_operands = || (0..operands.len()).filter(|&k| reads(k)).map(|k| operands[k]);
+        let shapes: PerOperand<&[usize]> = read_operands().map(Tensor::dims).collect();
+        // What is computed lies in the order of its shape. If it is the largest of what a gradient reads, it tells the order of sums.
         if shapes.is_empty()
             || results.get(nr).is_some_and(Option::is_some)
             || !is_few(broadcast_shapes(&shapes)?.numel(), n)
+            || read_operands().any(|t| kernel::lies_in_order(t) != Some(true))
         {
             continue;
         }
@@ -139,7 +141,7 @@ fn hoisted(name: &'static str, formula: &dyn Derived, operands: &[&Tensor], n: u
                 true => all.and_of(read[nr]).and_of(Names::result(nr)),
                 false => all,
             });
-        let other = (0..operands.len()).find(|&k| reads(k)).map_or(operands[0], |k| operands[k]);
+        let other = read_operands().next().unwrap_or(operands[0]);
         let mut inputs: KernelReads<'_> =
             operands.iter().enumerate().map(|(k, t)| if reads(k) { *t } else { other }).collect();
         let (computed, others): (PerOperand<usize>, PerOperand<usize>) =
@@ -252,6 +254,8 @@ mod tests {
         calls!([&few[0], &few[1], &few[2]], [1]; |x, w, b| x * w.exp() + b.exp());
         let small: Vec<Tensor> = [&[100, 40][..], &[40], &[100, 1]].map(Tensor::ones).into();
         calls!([&small[0], &small[1], &small[2]], []; |x, w, b| x * w.exp() + b.exp());
+        let across = Tensor::ones([50, 100]).t();
+        calls!([&Tensor::ones([9, 100, 50]), &across, &row], [1]; |x, w, b| x * w.exp() + b.exp());
         let double = row.double();
         calls!([&x, &double, &column], []; |x, w, b| x * w.exp() + b);
     }
