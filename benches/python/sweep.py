@@ -302,6 +302,10 @@ CASES = {
         "operators": lambda n: back(v(n), v(n), lambda x, w: (x.tanh() * w).exp()),
         "fused": lambda n: back(v(n), v(n), lambda x, w: (x.tanh() * w).exp()),
     },
+    "a function of a column and back": dict.fromkeys(
+        ("operators", "fused"),
+        lambda n: back(v(*rows(n, 1024)), v(rows(n, 1024)[0], 1), lambda x, w: x * w.exp()),
+    ),
     "two functions and back f64": {
         "operators": lambda n: back(v(n, dtype=F64), v(n, dtype=F64), lambda x, w: x.sigmoid() * w.sin()),
         "fused": lambda n: back(v(n, dtype=F64), v(n, dtype=F64), lambda x, w: x.sigmoid() * w.sin()),

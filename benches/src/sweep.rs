@@ -313,6 +313,10 @@ pub fn cases() -> Vec<Case> {
             "operators" => |n| back(values(&[n]), values(&[n]), |x, w| (x.tanh() * w).exp().sum(..));
             "fused" allowed 1.0 => |n| back(values(&[n]), values(&[n]), |x, w| fuse!(|x, w| (x.tanh() * w).exp()).sum([x, w], ..));
 
+        family "a function of a column and back":
+            "operators" => |n| back(values(&rows(n, 1024)), values(&[rows(n, 1024)[0], 1]), |x, w| (x * w.exp()).sum(..));
+            "fused" allowed 1.0 => |n| back(values(&rows(n, 1024)), values(&[rows(n, 1024)[0], 1]), |x, w| fuse!(|x, w| x * w.exp()).sum([x, w], ..));
+
         family "two functions and back f64":
             "operators" => |n| back(values_of(&[n], DType::F64), values_of(&[n], DType::F64), |x, w| (x.sigmoid() * w.sin()).sum(..));
             "fused" allowed 1.0 => |n| back(values_of(&[n], DType::F64), values_of(&[n], DType::F64), |x, w| fuse!(|x, w| x.sigmoid() * w.sin()).sum([x, w], ..));

@@ -133,7 +133,7 @@ pub(super) const MEDIUM: usize = 4 * LANES;
 
 /// The last four lanes of a run that is no shorter than there are lanes.
 #[inline(always)]
-pub(super) fn last_lanes<T: Element>(
+fn last_lanes<T: Element>(
     x: &[T],
     of: impl Fn(T) -> T + Copy,
     identity: T,

@@ -1,7 +1,7 @@
 //! Folds of rows that are one leaf each, straight to the elements of their results: short ones several beside each other.
 
 use super::by_length;
-use super::folds::{Aligned, FEW_LANES, MEDIUM, Table, fold_into, fold_run, last_lanes, quarter};
+use super::folds::{Aligned, FEW_LANES, MEDIUM, Table, fold_into, fold_run, quarter};
 use super::lane::fold_lanes;
 use super::level::{Level, level};
 use super::transpose::{EIGHT, FOUR, WideShuffles};
@@ -37,7 +37,7 @@ pub(crate) fn fold_rows_body<const FMA: bool, R: Reducer>(out: &mut [R::T], tabl
                 by_length!(table.cols, [4 5 6 7 8], fold_abreast::<R>(out, table, shuffles))
             }
             FOUR..FEW_LANES => fold_abreast::<R, 0>(out, table, shuffles),
-            FEW_LANES.. => fold_together::<R>(out, table, shuffles),
+            FEW_LANES..MEDIUM => fold_together::<R>(out, table, shuffles),
             _ => 0,
         };
     }
@@ -108,22 +108,16 @@ fn fold_column<R: Reducer>(lane: &mut [R::T; EIGHT], column: [R::T; EIGHT], shuf
     *lane = shuffles.hidden(folded);
 }
 
-/// Eight rows at a time of as many elements as there are lanes, or more: each to its last four lanes, which are folded for all of them at
-/// once, by shuffles. Gives how many rows it folded.
+/// Eight rows at a time of as many elements as there are lanes, or some more: each to its last four lanes, which are folded for all of them
+/// at once, by shuffles. Gives how many rows it folded. Longer ones gain nothing.
 #[inline(always)]
 fn fold_together<R: Reducer>(out: &mut [R::T], table: Table<&[R::T]>, shuffles: WideShuffles) -> usize {
     let (eights, _) = out.as_chunks_mut::<EIGHT>();
     for (nr, out) in eights.iter_mut().enumerate() {
         let mut last = Aligned([[R::IDENTITY; FOUR]; EIGHT]);
         let row = |k: usize| table.row(nr * EIGHT + k);
-        if table.cols < MEDIUM {
-            for (k, last) in last.0.as_chunks_mut().0.iter_mut().enumerate() {
-                last_lanes_of_two::<R>([row(2 * k), row(2 * k + 1)], last, shuffles);
-            }
-        } else {
-            for (k, last) in last.0.iter_mut().enumerate() {
-                *last = last_lanes(row(k), |v| v, R::IDENTITY, R::combine);
-            }
+        for (k, last) in last.0.as_chunks_mut().0.iter_mut().enumerate() {
+            last_lanes_of_two::<R>([row(2 * k), row(2 * k + 1)], last, shuffles);
         }
         let last = std::hint::black_box(&last).0.as_flattened();
         let [a, b, c, d] = shuffles.four_columns(last, FOUR);
