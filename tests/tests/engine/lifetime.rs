@@ -90,7 +90,7 @@ fn a_value_that_was_changed_in_place_retains_nothing() {
 fn gradients_that_do_not_depend_on_the_input_have_no_history() {
     let x = leaf(&[3.0, -1.0]);
     for y in [x.abs(), x.relu(), x.leaky_relu_with(0.1).unwrap(), x.clamp(-2.0, 2.0).unwrap(), &x * 2.0] {
-        let slope = grad_with(&y.sum(..).unwrap(), &x, Backward::new().create_graph(true)).unwrap();
+        let slope = grad_with(y.sum(..).unwrap(), &x, Backward::new().create_graph(true)).unwrap();
         assert!(!slope.requires_grad());
         let penalty = (&slope * &x).sum(..).unwrap();
         assert_eq!(grad_with(&penalty, &x, Backward::new()).unwrap().value(), slope.value());
