@@ -272,18 +272,27 @@ fn apply(
     let tracked = |k: usize| records && inputs[k].requires_grad();
     let known = |n: usize| KnownResults::of(name, formula, &operands, n, &tracked);
     let (mut reduced, mut results) = (None, Results::new());
+    // No closures here: what is warned of in one would have no line of the caller's.
     let value = match &reduce {
         None => {
-            let known = if formula.calls() > 0 { elements(&operands).map(known) } else { None };
-            known.transpose().and_then(|known| {
-                computed(name, formula, &operands, known.unwrap_or_default(), None, &mut results)
-            })
+            let n = if formula.calls() > 0 { elements(&operands) } else { None };
+            match n.map(known).transpose() {
+                Ok(known) => {
+                    computed(name, formula, &operands, known.unwrap_or_default(), None, &mut results)
+                }
+                Err(e) => Err(e),
+            }
         }
-        Some(reduce) => kernel::reduction(name, &operands, reduce.over.axes()).and_then(|shapes| {
-            let known = known(shapes.full.numel())?;
-            let (shapes, _) = &*reduced.insert((shapes, reduce.mean));
-            reduced_value(name, formula, &operands, (reduce, shapes), known, &mut results)
-        }),
+        Some(reduce) => match kernel::reduction(name, &operands, reduce.over.axes()) {
+            Ok(shapes) => match known(shapes.full.numel()) {
+                Ok(known) => {
+                    let (shapes, _) = &*reduced.insert((shapes, reduce.mean));
+                    reduced_value(name, formula, &operands, (reduce, shapes), known, &mut results)
+                }
+                Err(e) => Err(e),
+            },
+            Err(e) => Err(e),
+        },
     };
     let value = value.map_err(|e| with_origins(e, inputs))?;
     let mut read = PerOperand::<Option<&Tensor>>::new();
