@@ -70,8 +70,8 @@ fn in_place_on_a_result_records_and_rebinds_the_handle() {
     assert_eq!(y.value(), tensor![18.0]);
     assert_eq!(old.value(), tensor![6.0]);
     assert_eq!(x.grad(), Some(tensor![12.0]));
-    assert_eq!(y.grad(), Some(tensor![1.0]), "retain_grad holds for the new value");
-    assert_eq!(old.grad(), None, "the older value keeps none any more");
+    assert_eq!(old.grad(), Some(tensor![3.0]), "the older value keeps its own");
+    assert_eq!(y.grad(), Some(tensor![1.0]), "retain_grad holds for the new value, too");
 }
 
 #[test]
@@ -81,10 +81,12 @@ fn a_retained_gradient_goes_with_the_handle() {
     y.retain_grad().unwrap();
     let pass = |y: &Var| y.backward_with(Backward::new().retain_graph(true)).unwrap();
     pass(&y);
+    let old = y.clone();
     y.mul_(&x).unwrap();
-    assert_eq!(y.grad(), Some(tensor![1.0]));
+    assert_eq!((y.grad(), old.grad()), (Some(tensor![1.0]), Some(tensor![1.0])));
     pass(&y);
-    assert_eq!((y.grad(), x.grad()), (Some(tensor![2.0]), Some(tensor![14.0])));
+    assert_eq!((y.grad(), old.grad()), (Some(tensor![2.0]), Some(tensor![4.0])));
+    assert_eq!(x.grad(), Some(tensor![14.0]));
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! The gradients that variables keep which are not leaves.
 
+use std::sync::Arc;
+
 use super::{Entries, Hooks};
 use crate::gradient::add_in_place;
 use crate::node::{Edge, Node, Var};
@@ -9,6 +11,8 @@ pub(super) struct Retained {
     nr: usize,
     /// whether every pass is to leave one here, or one pass was told to
     always: bool,
+    /// whether a handle that asked for it has gone on to a newer value
+    left: bool,
     pub(super) grad: Option<Var>,
 }
 
@@ -16,7 +20,7 @@ impl Entries {
     fn retained(&mut self, nr: usize) -> &mut Retained {
         let found = self.retained.iter().position(|r| r.nr == nr);
         let at = found.unwrap_or_else(|| {
-            self.retained.push(Retained { nr, always: false, grad: None });
+            self.retained.push(Retained { nr, always: false, left: false, grad: None });
             self.retained.len() - 1
         });
         &mut self.retained[at]
@@ -38,17 +42,22 @@ impl Hooks {
         Hooks::at(node).is_some_and(|h| h.entries.update(|entries| entries.retains(nr)))
     }
 
-    /// Moves what an output keeps, and whether it is to keep more, to the output that takes its place: no handle reaches what stays
-    /// behind, of which a recorded pass would make a cycle.
-    pub(crate) fn move_retained(from: &Edge, to: &Edge) {
+    /// Hands what an output keeps, and whether it is to keep more, on to the output that takes its place in a handle. What stays behind for
+    /// clones of the handle has no history: no handle might reach it to break the cycle that a recorded pass would make.
+    pub(crate) fn pass_on_retained(from: &Edge, to: &Edge) {
+        if Arc::ptr_eq(&from.node, &to.node) && from.nr == to.nr {
+            return;
+        }
         let Some(hooks) = Hooks::at(&from.node) else { return };
-        let take = |entries: &mut Entries| {
-            let at = entries.retained.iter().position(|r| r.nr == from.nr)?;
-            Some(entries.retained.swap_remove(at))
+        let leave = |entries: &mut Entries| {
+            let behind = entries.retained.iter_mut().find(|r| r.nr == from.nr)?;
+            behind.left = true;
+            let grad = behind.grad.take();
+            behind.grad = grad.as_ref().map(Var::detach);
+            Some(Retained { nr: to.nr, always: behind.always, left: false, grad })
         };
-        if let Some(retained) = hooks.entries.update(take) {
-            let moved = Retained { nr: to.nr, ..retained };
-            Hooks::of(&to.node).update(|entries| entries.retained.push(moved));
+        if let Some(retained) = hooks.entries.update(leave) {
+            Hooks::of(&to.node).update(|entries| entries.retained.push(retained));
         }
     }
 
@@ -71,6 +80,8 @@ impl Hooks {
 
     /// Stores a retained gradient, or adds it to the one that is there.
     pub(crate) fn store(node: &Node, nr: usize, grad: Var) {
-        drop(Hooks::of(node).update(|entries| add_in_place(&mut entries.retained(nr).grad, grad)));
+        let entries = Hooks::of(node);
+        let grad = if entries.update(|entries| entries.retained(nr).left) { grad.detach() } else { grad };
+        drop(entries.update(|entries| add_in_place(&mut entries.retained(nr).grad, grad)));
     }
 }

@@ -17,8 +17,8 @@ impl Var {
     /// # Errors
     /// `RetainWithoutGrad` if this does not require a gradient.
     ///
-    /// An in-place operation on this handle moves the wish, and the gradient that is there, to the new value, as in PyTorch: the older
-    /// one keeps none, if a clone of this handle still has it. Hooks stay with the older one. The
+    /// An in-place operation on this handle hands the wish, and the gradient that is there, on to the new value, as in PyTorch. For clones of
+    /// the handle the older value keeps its own, without a history; hooks stay with it. The
     /// gradient is a value without history, unless the pass was recorded with
     /// [`Backward::create_graph`](crate::Backward::create_graph).
     ///

@@ -132,7 +132,7 @@ impl Var {
             return Ok(());
         }
         if let (VarKind::Tracked(_, old), VarKind::Tracked(_, new)) = (&self.kind, &new.kind) {
-            Hooks::move_retained(old, new);
+            Hooks::pass_on_retained(old, new);
         }
         *self = new;
         Ok(())
