@@ -80,6 +80,11 @@ fn a_value_that_was_changed_in_place_retains_no_history() {
     y.square().backward_with(Backward::new().create_graph(true)).unwrap();
     let left = before.upgrade().unwrap();
     assert!(y.grad_var().unwrap().requires_grad() && !left.grad_var().unwrap().requires_grad());
+    // Whoever asks for it at the older value can break the cycle.
+    left.retain_grad().unwrap();
+    y.square().backward_with(Backward::new().create_graph(true)).unwrap();
+    assert!(left.grad_var().unwrap().requires_grad());
+    left.zero_grad();
     drop(left);
     x.zero_grad();
     y.zero_grad();

@@ -34,7 +34,10 @@ impl Entries {
 
 impl Hooks {
     pub(crate) fn retain(node: &Node, nr: usize) {
-        Hooks::of(node).update(|entries| entries.retained(nr).always = true);
+        Hooks::of(node).update(|entries| {
+            let retained = entries.retained(nr);
+            (retained.always, retained.left) = (true, false);
+        });
     }
 
     /// Whether every pass is to leave a gradient at an output.
