@@ -2,6 +2,7 @@
 //! subsets, repeated operands and reductions; differences at first and second order; what is saved; errors; threads.
 
 mod bits;
+mod few;
 mod saved_results;
 mod waiting;
 

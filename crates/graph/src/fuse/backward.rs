@@ -9,7 +9,7 @@ use smallvec::{SmallVec, smallvec};
 use super::Reduction;
 use super::derived::{Derived, record};
 use super::names::Names;
-use super::results::{KernelReads, place_results};
+use super::results::{KernelReads, is_few, place_results};
 use crate::error::Result;
 use crate::lead::Lead;
 use crate::node::{Arrival, Context, Describe, Flow, Mood, Node, Take, Var, Way, Work};
@@ -75,6 +75,10 @@ fn describe(
     }
     let g = &*g.value_ref();
     let saved = |k: usize| ctx.values.get(RuleSlot::Input(k));
+    apart(ctx.node.name(), formula, (&used, &mut inputs), (g, &saved), take)?;
+    if inputs.is_empty() {
+        return Ok(());
+    }
     // What was not saved is not read by any gradient that is used; what lies well stands in its place.
     let other = (0..used.len()).filter_map(saved).find(|t| t.shape() == g.shape()).unwrap_or(g);
     let mut reads: KernelReads<'_> = smallvec![g];
@@ -106,24 +110,104 @@ fn describe(
     }
 }
 
+/// The gradients that read few elements for those of the result, as that of `x` of `(x * w).sum()` for a column `w`: computed as by operators, once
+/// for each of these elements, and expanded. What is left of `inputs` are the others. Such a product of 30,000 to 100,000 and back takes 0.9 of
+/// the time, with factors along a middle axis and back to `x` alone 0.5 to 0.75.
+fn apart<'a>(
+    name: &'static str,
+    formula: &dyn Derived,
+    (slopes, inputs): (&[Option<Names>], &mut SmallVec<[usize; 2]>),
+    (g, saved): (&'a Tensor, &dyn Fn(usize) -> Option<&'a Tensor>),
+    take: &mut Take<'_>,
+) -> Result<()> {
+    /// Elements from which on another computation is worth it: of 10,000 it takes 0.9 to 1.2 of the time.
+    const LEAST: usize = 1 << 14;
+    let (full, n) = (g.shape(), g.numel());
+    if n < LEAST || !is_few(moving(&[g], full).numel(), n) {
+        return Ok(());
+    }
+    let reads_of = |names: Names| -> KernelReads<'a> {
+        let read = |k: usize| saved(k).filter(|_| names.has(k + 1)).unwrap_or(g);
+        std::iter::once(g).chain((0..slopes.len()).map(read)).collect()
+    };
+    let (mut few, mut names) = (SmallVec::<[usize; 2]>::new(), Names::NONE);
+    inputs.retain(|k| {
+        let both = slopes[*k].map_or(names, |slope| names.and_of(slope));
+        let joins = is_few(moving(&reads_of(both), full).numel(), n);
+        if joins {
+            (names, _) = (both, few.push(*k));
+        }
+        !joins
+    });
+    if few.is_empty() {
+        return Ok(());
+    }
+    let reads = reads_of(names);
+    let shape = moving(&reads, full);
+    let own = |t: &&Tensor| once(t, &shape);
+    let own: SmallVec<[Tensor; 4]> = reads.iter().map(own).collect::<Result<_>>()?;
+    let own: KernelReads<'_> = own.iter().collect();
+    let mut gradients = SmallVec::new();
+    formula.with_kernel(&few, &mut |kernel| {
+        let targets = few.iter().map(|_| Target::of(&shape)).collect();
+        gradients = kernel::fold_jointly(name, kernel, &own, targets)?;
+        Ok(())
+    })?;
+    few.into_iter().zip(gradients).try_for_each(|(k, gradient)| {
+        let gradient = Var::constant(gradient.expand(full)?);
+        take(Flow::to(k, Work::Value(gradient)))
+    })
+}
+
+/// A shape with the axes along which something moves that is read, and others of size 1.
+fn moving(reads: &[&Tensor], full: &Shape) -> Shape {
+    let moves = |axis: usize, t: &Tensor| {
+        let own = (axis + t.rank()).checked_sub(full.rank());
+        own.is_some_and(|own| t.dims()[own] != 1 && t.strides()[own] != 0)
+    };
+    let size = |(axis, &size): (usize, &usize)| if reads.iter().any(|t| moves(axis, t)) { size } else { 1 };
+    full.iter().enumerate().map(size).collect::<SmallVec<[usize; 6]>>()[..].into()
+}
+
+/// A tensor without what repeats along the axes of size 1.
+fn once(t: &Tensor, shape: &Shape) -> Result<Tensor> {
+    let mut own = t.clone();
+    for axis in 0..t.rank() {
+        if shape[axis + shape.rank() - t.rank()] == 1 && t.dims()[axis] != 1 {
+            own = own.narrow(axis, 0, 1)?;
+        }
+    }
+    Ok(own)
+}
+
 /// What the gradients of some operands are made of.
 fn of_wanted(slopes: &[Option<Names>], inputs: &[usize]) -> Names {
     inputs.iter().filter_map(|&k| slopes[k]).fold(Names::NONE, Names::and_of)
 }
 
-/// Puts what lies well in the place of operands that lie otherwise and that no gradient reads, so that they are not laid out, as the
-/// strided operand of `tanh(x)`, whose result is known. The order of sums stays that of the shape.
-fn put_aside_unread(reads: &mut [&Tensor], operands: usize, names: Names) {
+/// Puts the incoming gradient, if it is one number, or what lies well in the place of operands that no gradient reads, so that they are not laid
+/// out, as the strided operand of `tanh(x)`, whose result is known. The order of sums stays that of the shape. The gradient of `w` alone of
+/// `(x * w).sum()` for factors `w` along a middle axis takes 0.8 of the time.
+fn put_aside_unread(reads: &mut KernelReads<'_>, operands: usize, names: Names) {
     let full = reads[0].shape();
+    let is_in_order = |reads: &[&Tensor]| {
+        reads.iter().filter(|t| t.shape() == full).find_map(|t| kernel::lies_in_order(t)) == Some(true)
+    };
     let lies_well = |t: &&Tensor| t.shape() == full && t.is_contiguous();
-    if reads[1..].iter().all(lies_well) {
+    if reads[1..].iter().all(lies_well) || !is_in_order(reads) {
         return;
     }
-    let in_order = reads.iter().filter(|t| t.shape() == full).find_map(|t| kernel::lies_in_order(t));
-    if in_order == Some(true)
-        && let Some(good) = reads.iter().copied().find(lies_well)
-    {
-        (1..=operands).filter(|&place| !names.has(place)).for_each(|place| reads[place] = good);
+    let unread = || (1..=operands).filter(|&place| !names.has(place));
+    if moving(&reads[..1], full).numel() == 1 {
+        let mut others = reads.clone();
+        unread().for_each(|place| others[place] = reads[0]);
+        if is_in_order(&others) {
+            *reads = others;
+            return;
+        }
+    }
+    if let Some(good) = reads.iter().copied().find(lies_well) {
+        unread().for_each(|place| reads[place] = good);
     }
 }
 

@@ -192,7 +192,7 @@ pub(super) fn place_results<'a>(
 
 /// Whether so many elements are few beside those of the result: else a function of them takes no longer computed where it is read. Of 2,000
 /// elements `x * w.exp()` and back would take 1.08 times as long.
-fn is_few(elements: usize, n: usize) -> bool {
+pub(super) fn is_few(elements: usize, n: usize) -> bool {
     const LEAST: usize = 1 << 12;
     elements.saturating_mul(4) <= n && n >= LEAST
 }
