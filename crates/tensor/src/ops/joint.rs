@@ -369,9 +369,9 @@ mod tests {
     #[test]
     fn a_result_that_is_streamed() {
         crate::kernels::pretend_cache(32 << 20);
-        let (g, x) = (whole(&[1201, 2049], DType::F64, 1), whole(&[1201, 2049], DType::F64, 2));
+        let (g, x) = (whole(&[1025, 2049], DType::F64, 1), whole(&[1025, 2049], DType::F64, 2));
         let w = whole(&[2049], DType::F64, 3);
-        let targets = [Shape::from([1201, 2049]), Shape::from([2049]), Shape::from([1201, 1])];
+        let targets = [Shape::from([1025, 2049]), Shape::from([2049]), Shape::from([1025, 1])];
         let found = jointly(&[&g, &x, &w], &targets, &[None, None, None]);
         assert_eq!(found, one_by_one(&[&g, &x, &w], &targets, &[None, None, None]));
     }
