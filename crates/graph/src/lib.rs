@@ -44,7 +44,6 @@ mod turn;
 mod var;
 mod view;
 mod watching;
-mod work;
 
 pub use anomaly::{detect_anomaly, is_anomaly_enabled, set_detect_anomaly};
 pub use backward::{Backward, Variables, backward};

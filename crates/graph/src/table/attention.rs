@@ -12,10 +12,9 @@ use crate::arrival::{factor, joined};
 use crate::error::Result;
 use crate::input::{AsInput, AsOptionalInput};
 use crate::lead::Lead;
-use crate::node::{Arrival, Context, Flow, Node, Take, Var, Way};
+use crate::node::{Able, Arrival, Context, Flow, Node, Take, Var, Way};
 use crate::record::{Reads, record_one};
 use crate::rule::RuleSlot;
-use crate::work::Able;
 
 function! { @rows rows
     scaled_dot_product_attention {

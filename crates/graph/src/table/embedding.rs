@@ -7,9 +7,8 @@ use crate::arrival::apart;
 use crate::error::Result;
 use crate::input::AsInput;
 use crate::lead::Lead;
-use crate::node::{Context, Flow, Take, Var, Work};
+use crate::node::{Able, Context, Flow, Take, Var, Work};
 use crate::record::{Reads, record_one};
-use crate::work::Able;
 
 function! { @rows rows
     embedding {

@@ -78,7 +78,7 @@ macro_rules! function {
                                 $([($($plain)?) [$($($n),+)?] ($($gradient)?)])+);
                             Ok(())
                         };
-                        Box::new($crate::work::Able { leads, pushes, arrival: function!(@arrival $($arrival)?), function })
+                        Box::new($crate::node::Able { leads, pushes, arrival: function!(@arrival $($arrival)?), function })
                     })
                 }
                 operation(
@@ -252,7 +252,7 @@ macro_rules! function_of_list {
                             let wanted = gradients.into_iter().enumerate().filter(|&(i, _)| ctx.needs(i));
                             wanted.map(|(i, g)| $crate::node::Flow::to(i, g)).try_for_each(take)
                         };
-                        Box::new($crate::work::Able { leads: true, pushes: true, arrival: $crate::arrival::apart, function })
+                        Box::new($crate::node::Able { leads: true, pushes: true, arrival: $crate::arrival::apart, function })
                     });
                     Ok(made.remove(0))
                 }

@@ -13,10 +13,9 @@ use crate::arrival::apart;
 use crate::error::Result;
 use crate::input::{AsOptionalInput, Input};
 use crate::lead::Lead;
-use crate::node::{Context, Flow, Take, Var};
+use crate::node::{Able, Context, Flow, Take, Var};
 use crate::record::{Reads, record_one};
 use crate::rule::RuleSlot;
-use crate::work::Able;
 
 /// The weight and the bias of a normalisation.
 pub(super) fn parameters(

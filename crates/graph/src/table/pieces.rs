@@ -8,9 +8,8 @@ use super::function_rows::function;
 use super::slices::from_front;
 use crate::arrival::apart;
 use crate::error::Result;
-use crate::node::{Context, Flow, Take, Var, Work};
+use crate::node::{Able, Context, Flow, Take, Var, Work};
 use crate::record::{Reads, record_function};
-use crate::work::Able;
 
 // What becomes of several pieces is among the composed operations that are checked as rows are (`tests/tests/table/composed.rs`).
 function! { @rows rows

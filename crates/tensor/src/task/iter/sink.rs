@@ -16,7 +16,7 @@ use super::outcome::Outcome;
 use super::plan::{PlanAxis, Steps, broadcast_stride};
 use super::planes::walk_part;
 use super::spread::Spread;
-use super::stream::{bytes_read, worth_streaming};
+use super::stream::{bytes_read, worth_streaming_beside_sums};
 use super::stretch::{block_bytes, obey_all};
 use super::wide::{Wide, WideMut};
 use super::{Fold, Operand};
@@ -249,7 +249,7 @@ impl<'a> Walk<'a> {
         let mut slabs: SmallVec<[Option<Wide>; 2]> = self.sinks.iter().map(slab).collect();
         let written = |o: &Outcome| if o.onto { 0 } else { o.tensor.numel() * self.fold.dtype.size() };
         let written = results.iter().zip(&self.sinks).filter(|r| r.1.full).map(|r| written(r.0)).sum();
-        let streamed = worth_streaming(bytes_read(&self.axes, &self.operands), written);
+        let streamed = worth_streaming_beside_sums(bytes_read(&self.axes, &self.operands), written);
         let each = self.sinks.iter().zip(&mut slabs).zip(&mut results);
         let list = each.map(|((sink, slab), result)| match slab {
             Some(wide) => Share::Segments(wide.all()),

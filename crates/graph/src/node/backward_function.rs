@@ -6,14 +6,137 @@
 //! input's shape and type are, nor what waits there already: `deliver` (`engine/deliver.rs`) does.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
-use foldback_tensor::{DType, Shape, Tensor};
-use smallvec::smallvec;
+use foldback_tensor::kernel::BlockKernel;
+use foldback_tensor::{DType, Shape, Slices, Tensor};
+use smallvec::{SmallVec, smallvec};
 
+use super::{Edge, Node, Var, VarKind};
 use crate::error::Result;
 use crate::lead::Lead;
-use crate::node::{Arrival, Context, Describe, Edge, Flow, Mood, Node, Part, Take, Var, VarKind, Work};
 use crate::rule::RuleSlot;
+use crate::saved::Unpacked;
+
+/// The gradients of some inputs, mostly of one; or, where tangents are asked for, a part of the sum that is that of an output.
+pub(crate) struct Flow<'a> {
+    /// the inputs, or the output
+    pub(crate) to: SmallVec<[usize; 2]>,
+    pub(crate) work: Work<'a>,
+}
+
+/// What is to be computed for them.
+pub(crate) enum Work<'a> {
+    /// a value, for one input
+    Value(Var),
+    /// zeros but for a part, for one input
+    Part(Part),
+    /// a matrix product, for one input
+    Product(Var, Var),
+    /// a value for each of the inputs, computed in another way if they are to be recorded
+    Either(Box<dyn FnOnce(Mood) -> Result<SmallVec<[Var; 1]>> + 'a>),
+    /// a formula over what it reads, with a gradient for each of the inputs
+    Pointwise(&'a dyn Pointwise, &'a [Var]),
+    /// a kernel over what it reads, with a gradient for each of the inputs; of a pass that is not recorded
+    Kernel(&'a dyn BlockKernel, &'a [&'a Tensor]),
+    /// none: gradients of other variables, from which the pass goes on, see Note [Going on in a recomputed graph]
+    Onward(Vec<(Edge, Var)>),
+}
+
+/// What stands in a part of a tensor that is zero elsewhere.
+pub(crate) struct Part {
+    pub(crate) value: Var,
+    pub(crate) slices: Slices,
+    /// the shape of the whole
+    pub(crate) shape: Shape,
+}
+
+/// Whether a pass is recorded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Mood {
+    Now,
+    Recorded,
+}
+
+/// Formulas for the gradients of several inputs.
+pub(crate) trait Pointwise {
+    /// Hands out a kernel with an output for each of these inputs.
+    fn with_kernel(
+        &self,
+        inputs: &[usize],
+        take: &mut dyn FnMut(&dyn BlockKernel) -> Result<()>,
+    ) -> Result<()>;
+    /// The same gradients, recorded; folded, where that is worth it, if the node is given that they are for.
+    fn record(&self, node: Option<&Node>, reads: &[Var], inputs: &[usize]) -> Result<SmallVec<[Var; 4]>>;
+}
+
+/// The shape that a gradient has before it is folded, and where it is, see `arrival.rs`.
+pub(crate) struct Arrival {
+    pub(crate) shape: Shape,
+    pub(crate) way: Way,
+}
+
+/// Where a gradient is when it arrives.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Way {
+    /// in the memory of the gradient that came in
+    Shared,
+    /// in as much memory as the gradient that came in, which may be the same along an axis
+    Alike,
+    /// computed where it is to be, together with what waits there
+    Straight,
+    /// in memory of its own
+    Apart,
+}
+
+/// Takes what a backward function describes.
+pub(crate) type Take<'t> = dyn FnMut(Flow<'_>) -> Result<()> + 't;
+
+/// The backward function of a node that is not a row of pointwise formulas.
+pub(crate) trait Describe: Send + Sync {
+    /// Describes the gradients that are asked for, one after another.
+    fn describe(&self, ctx: &Context<'_>, take: &mut Take<'_>) -> Result<()>;
+
+    /// How the gradient of an input that has one arrives. For plans, which describe nothing.
+    fn arrival(&self, node: &Node, input: usize) -> Arrival {
+        Arrival { shape: node.own_shape(input), way: Way::Apart }
+    }
+
+    /// The shape of most of what is saved, which takes up less then, where it is not that of the first output.
+    fn saved_like(&self) -> Option<&Shape> {
+        None
+    }
+
+    /// Whether it may own variables, and so nodes, see Note [Drop order].
+    fn owns_nodes(&self) -> bool {
+        true
+    }
+
+    /// Whether it is right as well for gradients, and tangents, that all have a further leading axis, see Note [Leading axis].
+    fn leads(&self) -> bool {
+        false
+    }
+
+    /// Whether it describes tangents, too: where the context has some, what each input adds to those of the outputs.
+    fn pushes(&self) -> bool {
+        false
+    }
+}
+
+/// What the backward function of a node sees.
+pub(crate) struct Context<'a> {
+    pub(crate) node: &'a Arc<Node>,
+    pub(crate) grads: &'a [Option<Var>],
+    pub(crate) values: &'a Unpacked,
+    pub(crate) wanted: &'a dyn Fn(usize) -> bool,
+    pub(crate) mood: Mood,
+    /// whether what was saved is needed again
+    pub(crate) retain: bool,
+    /// the axis in front of all gradients or tangents, if there is one
+    pub(crate) lead: Lead,
+    /// the tangents of the inputs, where those of the output are asked for, and no gradients
+    pub(crate) tangents: Option<&'a [Option<Var>]>,
+}
 
 impl Part {
     /// The whole tensor.
@@ -63,7 +186,7 @@ impl<F: Fn(&Context<'_>, &mut Take<'_>) -> Result<()> + Send + Sync> Describe fo
 
 impl<'a> Flow<'a> {
     pub(crate) fn to(place: usize, work: impl Into<Work<'a>>) -> Flow<'a> {
-        Flow { to: smallvec::smallvec![place], work: work.into() }
+        Flow { to: smallvec![place], work: work.into() }
     }
 }
 
