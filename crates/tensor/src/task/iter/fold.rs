@@ -57,9 +57,7 @@ pub(crate) fn fold(
             doors::add_to(sum.block_mut(), computed[0].block());
             return Ok(prior.expect("borrowed just now"));
         }
-        let is_flat = flat::applies(operands, shape);
-        let elements = Elements::computed(fold, kernel, operands);
-        if let Some(table) = FoldTable::of_many(is_flat, &elements, shape, kept) {
+        if let Some((table, elements)) = FoldTable::computed(fold, kernel, operands, shape, kept) {
             return table.fold(fold, elements, kept_of(shape, kept), prior);
         }
         if kept.contains(&false)
@@ -85,8 +83,9 @@ pub(crate) fn fold(
     Ok(results.pop().expect("a result for the goal"))
 }
 
-/// All outputs of a kernel, computed at once, without a plan. `None` if they are many, and not wanted whole from operands that lie like
-/// them, or lie in another order than that of their sums.
+/// All outputs of a kernel, computed at once, without a plan, and folded while they are in the second-level cache: all that one thread
+/// computes. `None` if they are more, and not wanted whole from operands that lie like them, or lie in another order than that of their
+/// sums. Products of 30,000 with a row, a column or a factor along the middle axis, their sum and back take 0.6 to 0.8 of the time of a plan.
 ///
 /// A fused product of [8, 100] with a row, its sum and both gradients take 0.66 of the time.
 pub(crate) fn few(
@@ -98,7 +97,7 @@ pub(crate) fn few(
 ) -> Option<SmallVec<[Handle; 2]>> {
     let n = shape.iter().fold(1usize, |n, &size| n.saturating_mul(size));
     let is_flat = flat::applies(operands, shape);
-    let fits = n <= at_once(kernel, operands, shape, (is_flat, dtype))
+    let fits = n <= GRAIN && (is_flat || n <= at_once(kernel, operands, shape, dtype))
         || are_whole && is_flat && need_no_streaming(operands, n, outputs);
     if n == 0 || !fits || !is_flat && !lie_in_order(operands, shape) {
         return None;
@@ -126,7 +125,7 @@ pub(super) fn need_no_streaming(operands: &[Operand<'_>], n: usize, outputs: usi
 }
 
 /// Whether operands lie in the order in which their results are computed and folded: the first one that moves along all axes does.
-fn lie_in_order(operands: &[Operand<'_>], shape: &[usize]) -> bool {
+pub(super) fn lie_in_order(operands: &[Operand<'_>], shape: &[usize]) -> bool {
     let axes =
         |o| shape.iter().enumerate().map(move |(i, &size)| (size, broadcast_stride(o, i, shape.len())));
     operands.iter().find_map(|o| is_in_order(axes(o))).unwrap_or(false)
@@ -160,26 +159,24 @@ pub(super) fn compute(
     pieces::compute(kernel, operands, shape, outs);
 }
 
-/// Elements that are computed in one go where a plan has the kernel add what it computes of long rows beside numbers: products of 20 rows of
-/// 1,000 with columns, their sum and back take 0.86 of the time by the plan.
+/// Elements that are computed without a plan where it has the kernel add what it computes of long rows beside numbers: products of 20 rows
+/// of 1,000 with columns, their sum and back take 0.86 of the time by the plan.
 const SMALL_COMPUTED: usize = 12 << 10;
 
-/// Elements that are computed in one go, without a plan, and folded while they are in the second-level cache: all that one thread computes.
-/// Products of 30,000 with a row, a column or a factor along the middle axis, their sum and back take 0.6 to 0.8 of the time of a plan.
-fn at_once(
+/// Elements of operands that do not lie like the result that are computed without a plan.
+pub(super) fn at_once(
     kernel: &dyn BlockKernel,
     operands: &[Operand<'_>],
     shape: &[usize],
-    (is_flat, dtype): (bool, DType),
+    dtype: DType,
 ) -> usize {
     let last = shape.len().saturating_sub(1);
     let is_still = |o: &Operand<'_>| broadcast_stride(o, last, shape.len()) == 0;
-    let adds_rows = !is_flat
-        && kernel.sums()
+    let adds_rows = kernel.sums()
         && are_added(dtype)
         && shape.last().is_some_and(|&cols| cols >= LONG_ROW)
         && operands.iter().all(|o| is_still(o) || o.is_direct(shape));
-    if adds_rows { SMALL_COMPUTED } else { GRAIN }
+    if adds_rows { SMALL_COMPUTED } else { usize::MAX }
 }
 
 /// The sizes of axes, which are kept, and how far apart what lies together does, where not all does.

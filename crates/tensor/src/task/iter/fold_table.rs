@@ -2,9 +2,10 @@
 
 use smallvec::{SmallVec, smallvec};
 
-use super::fold::{Fold, Reduce};
+use super::fold::{Fold, Reduce, at_once, lie_in_order};
 use super::folding::{Folding, folding};
-use super::order::{FirstSums, MAX_PARTS, SMALL_PLANE, segment};
+use super::order::{FirstSums, MAX_PARTS, RUN, SMALL_PLANE, segment};
+use super::pieces::InPieces;
 use super::straight::{LEAST_ADDED, LONG_ROW};
 use super::stretch::BLOCK_BYTES;
 use super::wide::WideMut;
@@ -103,21 +104,32 @@ impl FoldTable {
         fits.then_some(FoldTable { layers, batch, rows, cols, step: step.unwrap_or(cols), leaf, segment })
     }
 
-    /// A table of rows of many elements, which are computed from operands that lie like them; of fewer where a kernel adds them itself.
-    pub(super) fn of_many(
-        is_flat: bool,
-        elements: &Elements<'_>,
+    /// A table of rows whose elements are computed, and these.
+    pub(super) fn computed<'a>(
+        fold: Fold,
+        kernel: &'a dyn BlockKernel,
+        operands: &'a [Operand<'a>],
         shape: &[usize],
         kept: &[bool],
-    ) -> Option<FoldTable> {
+    ) -> Option<(FoldTable, Elements<'a>)> {
         let n = shape.iter().fold(1usize, |n, &size| n.saturating_mul(size));
-        let is_added = matches!(elements, Elements::Computed { sums: true, .. });
-        let least = if is_added { LEAST_ADDED } else { GRAIN + 1 };
-        if n < least || !is_flat || !kept.contains(&false) {
+        let is_flat = flat::applies(operands, shape);
+        let fits = || lie_in_order(operands, shape) && n <= at_once(kernel, operands, shape, fold.dtype);
+        if !kept.contains(&false) || !is_flat && !fits() {
             return None;
         }
-        let fits = |table: &FoldTable| n > GRAIN || table.cols >= LONG_ROW;
-        FoldTable::new(shape, kept, None).filter(|t| fits(t) && matches!(t.leaf, FirstSums::Run(_)))
+        let table = FoldTable::new(shape, kept, None).filter(|t| matches!(t.leaf, FirstSums::Run(_)))?;
+        let adds = kernel.sums() && fold.reduce == Reduce::Sum && are_added(fold.dtype);
+        let sums = adds && is_flat && n >= LEAST_ADDED && table.cols >= LONG_ROW;
+        let (mut room, mut pieces) = (BLOCK_BYTES / fold.dtype.size(), None);
+        if !is_flat {
+            // With what is read and what is computed, a piece of all that is laid out fits in the first-level cache.
+            let laid_out =
+                operands.iter().filter(|o| !flat::lie_like(std::slice::from_ref(o), shape)).count();
+            room = (2 * room / (laid_out + 2)).max(RUN);
+            pieces = Some(InPieces::new(kernel, operands, shape, (1, room), (room, fold.dtype))?);
+        }
+        Some((table, Elements::Computed { kernel, operands, pieces, dtype: fold.dtype, sums, room }))
     }
 
     /// From its first element to its last.
@@ -172,10 +184,12 @@ impl FoldTable {
         }
         if segment >= cols {
             let grain = if rows * cols <= GRAIN { rows } else { piece(rows * cols).div_ceil(cols) };
-            if let (Elements::Stored(data), true) = (elements, cols <= leaf) {
+            if cols <= leaf && !elements.are_added() {
                 let Results { out, onto, .. } = results;
-                return split_work(rows, grain, out, &|out, at| out.split_at(at), &|first, len, out| {
-                    folding.rows(out, table(*data, (first * step, step), len, cols), onto);
+                return split_work(rows, grain, out, &|out, at| out.split_at(at), &|first, len, mut out| {
+                    elements.tables((first * step, step), (len, cols), leaf, &mut |row, table| {
+                        folding.rows(out.range(row, table.rows), table, onto);
+                    });
                 });
             }
             return results.fold(rows, 1, grain, &|first, len, wide| {
@@ -229,24 +243,22 @@ fn table(data: Block<'_>, (start, step): (usize, usize), rows: usize, cols: usiz
 /// The elements of a table.
 pub(super) enum Elements<'a> {
     Stored(Block<'a>),
-    /// what a kernel gives of operands that lie like them, or are one number
+    /// what a kernel gives of operands that lie like them or are one number, or of others in pieces
     Computed {
         kernel: &'a dyn BlockKernel,
         operands: &'a [Operand<'a>],
+        pieces: Option<InPieces<'a>>,
         dtype: DType,
         /// whether the kernel adds them itself
         sums: bool,
+        /// elements that are computed at a time
+        room: usize,
     },
 }
 
 impl<'a> Elements<'a> {
-    pub(super) fn computed(
-        fold: Fold,
-        kernel: &'a dyn BlockKernel,
-        operands: &'a [Operand<'a>],
-    ) -> Elements<'a> {
-        let sums = kernel.sums() && fold.reduce == Reduce::Sum && are_added(fold.dtype);
-        Elements::Computed { kernel, operands, dtype: fold.dtype, sums }
+    fn are_added(&self) -> bool {
+        matches!(self, Elements::Computed { sums: true, .. })
     }
 
     /// Folds so many rows, from an element on and so far apart, each into the accumulator of its own, `step` apart, by leaves of so many elements.
@@ -259,9 +271,6 @@ impl<'a> Elements<'a> {
         leaf: usize,
     ) {
         match *self {
-            Elements::Stored(data) => {
-                folding.lines(wide, step, table(data, (start, apart), rows, cols), leaf)
-            }
             Elements::Computed { kernel, operands, sums: true, .. } if cols >= LONG_ROW => {
                 let lines = |o: &Operand<'a>| match o.is_one() {
                     true => Table { data: o.data, start: o.offset as isize, rows, step: 0, cols: 1 },
@@ -271,23 +280,39 @@ impl<'a> Elements<'a> {
                 let outputs = smallvec![RowOutput::added(wide, step, cols, leaf)];
                 RowSums { operands, rows, cols, leaf, outputs }.add(kernel);
             }
-            Elements::Computed { kernel, operands, dtype, .. } => {
-                // Whole rows, or whole leaves of one.
-                let room = BLOCK_BYTES / dtype.size();
-                let (height, width) =
-                    if cols <= room { (room / cols, cols) } else { (1, room / leaf * leaf) };
-                let mut storage = Storage::scratch(dtype, room.min(rows * cols));
-                for row in (0..rows).step_by(height) {
-                    for col in (0..cols).step_by(width) {
-                        let (height, width) = (height.min(rows - row), width.min(cols - col));
-                        let first = start + row * cols + col;
-                        let mut out = storage.block_mut().into_range(0, height * width);
-                        flat::run(kernel, operands, first, std::slice::from_mut(&mut out));
-                        let data = storage.block();
-                        let some = table(data, (0, width), height, width);
-                        folding.lines(wide.from(row * step), step, some, leaf);
-                    }
+            _ => self.tables((start, apart), (rows, cols), leaf, &mut |row, table| {
+                folding.lines(wide.from(row * step), step, table, leaf);
+            }),
+        }
+    }
+
+    /// Hands out so many rows, from an element on and so far apart: whole ones, with the number of the first, or whole leaves of one.
+    fn tables(
+        &self,
+        (start, apart): (usize, usize),
+        (rows, cols): (usize, usize),
+        leaf: usize,
+        take: &mut dyn FnMut(usize, Table<Block<'_>>),
+    ) {
+        let (kernel, operands, pieces, dtype, room) = match *self {
+            Elements::Stored(data) => return take(0, table(data, (start, apart), rows, cols)),
+            Elements::Computed { kernel, operands, ref pieces, dtype, room, .. } => {
+                (kernel, operands, pieces, dtype, room)
+            }
+        };
+        let (height, width) = if cols <= room { (room / cols, cols) } else { (1, room / leaf * leaf) };
+        let mut storage = Storage::scratch(dtype, room.min(rows * cols));
+        let mut rooms = pieces.as_ref().map(InPieces::rooms).unwrap_or_default();
+        for row in (0..rows).step_by(height) {
+            for col in (0..cols).step_by(width) {
+                let (height, width) = (height.min(rows - row), width.min(cols - col));
+                let first = start + row * cols + col;
+                let out = &mut [storage.block_mut().into_range(0, height * width)];
+                match pieces {
+                    Some(pieces) => pieces.run(kernel, first, &mut rooms, out),
+                    None => flat::run(kernel, operands, first, out),
                 }
+                take(row, table(storage.block(), (0, width), height, width));
             }
         }
     }

@@ -246,6 +246,21 @@ fn check(shape: &[usize], kept: &[bool], way: usize, dtype: DType, dice: &mut Di
         let found = fold(sum(dtype), Some(kernel), &operands, shape, kept, None).unwrap();
         expect_same(&found, &want, &about("by a kernel"));
     }
+    // Beside ones that broadcast, of any type and layout, which are laid out for pieces of the result.
+    for kernel in [&Same as &dyn BlockKernel, &FloatKernel(TimesOne)] {
+        let own: Vec<usize> = shape.iter().map(|&n| if dice.below(2) == 0 { n } else { 1 }).collect();
+        let ones = Tensor::ones(own).to([dtype, dtype, DType::I64, DType::Bool][dice.below(4)]);
+        let ones = laid_out(ones, dice.below(5));
+        let operands = [op, Operand::new(&ones, dtype)];
+        let found = |prior| fold(sum(dtype), Some(kernel), &operands, shape, kept, prior).unwrap();
+        let about =
+            |what: &str| format!("{} {:?} {} {what}", about("beside ones"), ones.shape(), ones.dtype());
+        for pool in pools {
+            expect_same(&pool.install(|| found(None)), &want, &about("onto nothing"));
+        }
+        let prior = numbers(want.shape(), dtype, dice);
+        expect_same(&found(Some(prior.clone())), &prior.add(&want).unwrap(), &about("onto a prior"));
+    }
     // Operands that stop axes from being one, in another layout.
     let narrow: Vec<Tensor> = (0..2)
         .map(|_| {

@@ -1,37 +1,165 @@
-//! Results of operands that broadcast, at once and without a plan for all of them: in pieces along the outermost axis, for which what
-//! repeats is laid out in the first-level cache, once if it is the same for all of them.
+//! Operands that broadcast, without a plan for all of them: in pieces of the result, for which what repeats is laid out in the first-level
+//! cache, once if it is the same for all positions of the outer axes. Sums of products of 100,000 with a factor along the middle axis
+//! take 0.17 to 0.4 of the time of a plan, with a row or a column 0.6 to 0.8.
 
 use smallvec::SmallVec;
 
 use super::block::{BlockPlace, lay_out};
-use super::plan::{Plan, PlanAxis, Steps, broadcast_stride};
-use super::walk::{lay_out_all, write};
+use super::order::is_in_order;
+use super::plan::{Plan, PlanAxis, Steps};
+use super::walk::lay_out_all;
 use super::{Operand, flat};
 use crate::buffer::{Handle, Storage};
-use crate::dtype::BlockMut;
+use crate::dtype::{Block, BlockMut, DType};
 use crate::kernels::BlockKernel;
 
 /// Elements of a piece, where rows are not longer. Twice as many are one.
 const PIECE: usize = 2048;
 
+/// Operands whose elements are handed to a kernel in pieces.
+pub(super) struct InPieces<'a>(Vec<PieceOf<'a>>);
+
 /// How the elements of a piece come to lie in order.
 enum PieceOf<'a> {
-    /// they do; or it is one number
-    Flat(Operand<'a>),
-    /// all are laid out
-    Whole(Handle),
+    /// they do
+    InOrder(Block<'a>),
+    /// a number, which the kernel takes
+    Number(Block<'a>),
+    /// the first ones, after which they repeat, have been laid out, and as many more as a piece has
+    LaidOut { room: Handle, period: usize },
     /// they are laid out for a piece
-    Repeating(Repeating<'a>),
+    Laid(OwnRows<'a>),
 }
 
-/// An operand that repeats along some axis.
-struct Repeating<'a> {
+/// An operand as rows of its own, which are as short as they can be.
+struct OwnRows<'a> {
     op: Operand<'a>,
-    /// how far it moves along the outermost axis
+    /// how far it moves from row to row
     step: isize,
-    /// those of a piece, mostly rows and columns
-    axes: SmallVec<[PlanAxis; 2]>,
-    room: Handle,
+    /// the axes of a row, and its elements
+    inner: SmallVec<[PlanAxis; 2]>,
+    row: usize,
+    /// elements of the rows that a piece is part of
+    room: usize,
+}
+
+/// Memory for what is laid out for a piece.
+pub(super) type Rooms = SmallVec<[Handle; 2]>;
+
+impl<'a> InPieces<'a> {
+    /// Pieces of up to `len` elements, each of which begins at a multiple of `unit`. `None` if an operand has longer rows than `longest`.
+    pub(super) fn new(
+        kernel: &dyn BlockKernel,
+        operands: &[Operand<'a>],
+        shape: &[usize],
+        (unit, len): (usize, usize),
+        (longest, dtype): (usize, DType),
+    ) -> Option<InPieces<'a>> {
+        let n = shape.iter().product::<usize>();
+        let mut sources = Vec::with_capacity(operands.len());
+        for op in operands {
+            if flat::lie_like(std::slice::from_ref(op), shape)
+                && (!op.is_one() || kernel.takes_numbers(dtype, len))
+            {
+                let block = op.one_or_all(0, n);
+                sources.push(if op.is_one() { PieceOf::Number(block) } else { PieceOf::InOrder(block) });
+                continue;
+            }
+            let mut axes = Plan::new(shape, std::slice::from_ref(op), false).axes;
+            let turned = is_in_order(axes.iter().map(|axis| (axis.size, axis.steps[0]))) == Some(false);
+            if axes.is_empty() {
+                axes.push(PlanAxis { size: 1, steps: Steps::from_elem(0, 1) });
+            }
+            let (row, step) = (if turned { n } else { n / axes[0].size }, axes[0].steps[0]);
+            if row > longest {
+                return None;
+            }
+            let is_aligned = unit.is_multiple_of(row);
+            if turned || step == 0 {
+                let reach = if is_aligned { len } else { len + row - 1 };
+                let mut room = Storage::scratch(op.want, reach.max(row).min(n));
+                let inner = if turned { &axes } else { &axes[1..] };
+                lay_out_rows(op, 0, (1, 0), inner, room.block_mut().into_range(0, row));
+                repeat(room.block_mut(), row);
+                sources.push(PieceOf::LaidOut { room, period: row });
+            } else {
+                let room = if is_aligned { len } else { (len.div_ceil(row) + 1) * row };
+                sources.push(PieceOf::Laid(OwnRows { op: *op, step, inner: axes[1..].into(), row, room }));
+            }
+        }
+        Some(InPieces(sources))
+    }
+
+    /// Memory for [`InPieces::run`].
+    pub(super) fn rooms(&self) -> Rooms {
+        let room = |source: &PieceOf<'_>| match source {
+            PieceOf::Laid(rows) => Some(Storage::scratch(rows.op.want, rows.room)),
+            _ => None,
+        };
+        self.0.iter().filter_map(room).collect()
+    }
+
+    /// Runs a kernel over the elements from a place on.
+    pub(super) fn run(
+        &self,
+        kernel: &dyn BlockKernel,
+        from: usize,
+        rooms: &mut Rooms,
+        outs: &mut [BlockMut<'_>],
+    ) {
+        let (len, mut rooms) = (outs[0].len(), rooms.iter_mut());
+        let mut blocks: SmallVec<[Block<'_>; 4]> = SmallVec::new();
+        for source in &self.0 {
+            blocks.push(match source {
+                PieceOf::InOrder(block) => block.range(from, len),
+                PieceOf::Number(block) => *block,
+                PieceOf::LaidOut { room, period } => room.block().range(from % period, len),
+                PieceOf::Laid(OwnRows { op, step, inner, row, .. }) => {
+                    let room = rooms.next().expect("a room for each");
+                    let (first, before) = (from / row, from % row);
+                    let count = (before + len).div_ceil(*row);
+                    let out = room.block_mut().into_range(0, count * row);
+                    lay_out_rows(op, first as isize * step, (count, *step), inner, out);
+                    room.block().range(before, len)
+                }
+            });
+        }
+        kernel.run(&blocks, outs);
+    }
+}
+
+/// Lays out rows of the inner axes, so many, one after another.
+fn lay_out_rows(
+    op: &Operand<'_>,
+    start: isize,
+    (count, step): (usize, isize),
+    inner: &[PlanAxis],
+    out: BlockMut<'_>,
+) {
+    let (rows, row_step, cols, col_step) = match inner {
+        [] => (1, 0, count, step),
+        [cols] => (count, step, cols.size, cols.steps[0]),
+        [rows, cols] if count == 1 => (rows.size, rows.steps[0], cols.size, cols.steps[0]),
+        inner => {
+            let offset = (op.offset as isize + start) as usize;
+            let mut axes: SmallVec<[PlanAxis; 4]> = SmallVec::new();
+            axes.push(PlanAxis { size: count, steps: Steps::from_elem(step, 1) });
+            axes.extend(inner.iter().cloned());
+            return lay_out_all(&axes, &[Operand { offset, ..*op }], out);
+        }
+    };
+    lay_out(op, &BlockPlace { start, rows, row_step, cols, col_step }, out);
+}
+
+/// Fills a block with its first elements, again and again: twice as many each time.
+fn repeat(mut out: BlockMut<'_>, mut done: usize) {
+    let n = out.len();
+    while done < n {
+        let len = done.min(n - done);
+        let (mut from, mut to) = out.range(0, n).split_at(done);
+        from.range(0, len).as_block().copy_to(to.range(0, len));
+        done += len;
+    }
 }
 
 /// All results of a kernel, row-major.
@@ -42,81 +170,16 @@ pub(super) fn compute(
     outs: &mut [BlockMut<'_>],
 ) {
     let n = outs[0].len();
-    let outermost = shape.iter().position(|&size| size != 1).unwrap_or(shape.len());
-    let height = shape.get(outermost).copied().unwrap_or(1);
-    let row = n / height;
-    let mut count = height;
-    let steps = |op: &Operand<'_>| -> Steps {
-        (outermost..shape.len()).map(|axis| broadcast_stride(op, axis, shape.len())).collect()
-    };
-    let repeats = |steps: &Steps| shape[outermost..].iter().zip(steps).any(|(&n, &step)| n != 1 && step == 0);
-    let mut sources: SmallVec<[PieceOf<'_>; 4]> = SmallVec::new();
-    for op in operands {
-        if flat::lie_like(std::slice::from_ref(op), shape) {
-            sources.push(PieceOf::Flat(*op));
-            continue;
-        }
-        let steps = steps(op);
-        if repeats(&steps) {
-            count = if n <= 2 * PIECE { height } else { (PIECE / row).clamp(1, height) };
-            let axis = |(&size, &step): (&usize, &isize)| PlanAxis { size, steps: Steps::from_elem(step, 1) };
-            let mut axes: SmallVec<[PlanAxis; 4]> = shape[outermost..].iter().zip(&steps).map(axis).collect();
-            axes[0].size = count;
-            axes.retain(|axis| axis.size != 1);
-            let room = Storage::scratch(op.want, count * row);
-            let axes = Plan::merged(&axes).into_iter().collect();
-            sources.push(PieceOf::Repeating(Repeating { op: *op, step: steps[0], axes, room }));
-        } else {
-            let mut room = Storage::scratch(op.want, n);
-            write(None, &[*op], shape, room.block_mut());
-            sources.push(PieceOf::Whole(room));
-        }
-    }
-    for first in (0..height).step_by(count) {
-        let rows = count.min(height - first);
-        let (from, len) = (first * row, rows * row);
-        for source in &mut sources {
-            if let PieceOf::Repeating(part) = source {
-                part.prepare(first, (rows, count), len);
-            }
-        }
-        let mut piece: SmallVec<[Operand<'_>; 4]> = SmallVec::new();
-        for source in &sources {
-            piece.push(match source {
-                PieceOf::Flat(op) if op.is_one() => *op,
-                PieceOf::Flat(op) => Operand { offset: op.offset + from, ..*op },
-                PieceOf::Whole(room) => Operand::in_order(room.block().range(from, len), shape),
-                PieceOf::Repeating(part) => Operand::in_order(part.room.block().range(0, len), shape),
-            });
-        }
-        let mut pieces: SmallVec<[BlockMut<'_>; 3]> = SmallVec::new();
-        outs.iter_mut().for_each(|out| pieces.push(out.range(from, len)));
-        flat::run(kernel, &piece, 0, &mut pieces);
-    }
-}
-
-impl Repeating<'_> {
-    /// Lays out the piece that begins with so many rows, unless the one before was the same.
-    fn prepare(&mut self, first: usize, (rows, count): (usize, usize), len: usize) {
-        if first > 0 && self.step == 0 {
-            return;
-        }
-        if rows < count {
-            self.axes[0].size = self.axes[0].size / count * rows;
-        }
-        let start = first as isize * self.step;
-        let out = self.room.block_mut().into_range(0, len);
-        let (outer, inner) = match &self.axes[..] {
-            [inner] => (None, inner),
-            [outer, inner] => (Some(outer), inner),
-            axes => {
-                let offset = (self.op.offset as isize + start) as usize;
-                return lay_out_all(axes, &[Operand { offset, ..self.op }], out);
-            }
-        };
-        let (rows, row_step) = outer.map_or((1, 0), |axis| (axis.size, axis.steps[0]));
-        let place = BlockPlace { start, rows, row_step, cols: inner.size, col_step: inner.steps[0] };
-        lay_out(&self.op, &place, out);
+    let row = n / shape.iter().find(|&&size| size != 1).unwrap_or(&1);
+    let len = if n <= 2 * PIECE { n } else { (PIECE / row).max(1) * row };
+    let pieces = InPieces::new(kernel, operands, shape, (len, len), (usize::MAX, outs[0].dtype()))
+        .expect("no row is too long");
+    let mut rooms = pieces.rooms();
+    for from in (0..n).step_by(len) {
+        let len = len.min(n - from);
+        let mut outputs: SmallVec<[BlockMut<'_>; 3]> = SmallVec::new();
+        outs.iter_mut().for_each(|out| outputs.push(out.range(from, len)));
+        pieces.run(kernel, from, &mut rooms, &mut outputs);
     }
 }
 
