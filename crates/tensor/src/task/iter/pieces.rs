@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use super::block::{BlockPlace, lay_out};
 use super::order::is_in_order;
 use super::plan::{Plan, PlanAxis, Steps};
-use super::walk::lay_out_all;
+use super::walk::{lay_out_all, repeat};
 use super::{Operand, flat};
 use crate::buffer::{Handle, Storage};
 use crate::dtype::{Block, BlockMut, DType};
@@ -149,17 +149,6 @@ fn lay_out_rows(
         }
     };
     lay_out(op, &BlockPlace { start, rows, row_step, cols, col_step }, out);
-}
-
-/// Fills a block with its first elements, again and again: twice as many each time.
-fn repeat(mut out: BlockMut<'_>, mut done: usize) {
-    let n = out.len();
-    while done < n {
-        let len = done.min(n - done);
-        let (mut from, mut to) = out.range(0, n).split_at(done);
-        from.range(0, len).as_block().copy_to(to.range(0, len));
-        done += len;
-    }
 }
 
 /// All results of a kernel, row-major.

@@ -172,15 +172,20 @@ fn lay_out_periods(axes: &[PlanAxis], operand: &[Operand<'_>], out: BlockMut<'_>
     let (count, grain) = (out.len() / period, GRAIN.div_ceil(period));
     split_work(count, grain, out, &|o: BlockMut<'_>, at| o.split_at(at * period), &|_, _, mut out| {
         lay_out_all(axes, operand, out.range(0, period));
-        let most = (BLOCK / period).max(1) * period;
-        let (mut done, n) = (period, out.len());
-        while done < n {
-            let (written, mut rest) = out.range(0, n).split_at(done);
-            let count = done.min(most).min(n - done);
-            written.as_block().range(0, count).copy_to(rest.range(0, count));
-            done += count;
-        }
+        repeat(out, period);
     });
+}
+
+/// Fills a block with its first elements, again and again: twice as many each time, as long as they stay in the first-level cache.
+pub(super) fn repeat(mut out: BlockMut<'_>, period: usize) {
+    let most = (BLOCK / period).max(1) * period;
+    let (mut done, n) = (period, out.len());
+    while done < n {
+        let (written, mut rest) = out.range(0, n).split_at(done);
+        let count = done.min(most).min(n - done);
+        written.as_block().range(0, count).copy_to(rest.range(0, count));
+        done += count;
+    }
 }
 
 /// Calls `f` with the position, the size and the operands' blocks for a kernel, for every block of `start .. start + len`; by squares if
