@@ -52,3 +52,34 @@ fn every_level_agrees() {
         }
     }
 }
+
+/// Operands that are views of one tensor, the same one or others, beside the same views of copies.
+#[test]
+fn views_of_one_tensor_give_the_bits_of_those_of_copies() {
+    let _level = LEVEL.lock();
+    let f = fuse!(|x, w, b| (x - w) * b * x);
+    let views: [fn(&Tensor) -> Tensor; 4] = [
+        |t| t.narrow(1, 0, 12).unwrap(),
+        |t| t.narrow(1, 0, 12).unwrap().transpose(0, 1).unwrap(),
+        |t| t.narrow(1, 1, 12).unwrap(),
+        |t| t.narrow(1, 0, 12).unwrap().flip(2).unwrap(),
+    ];
+    for dtype in [DType::F32, DType::F64] {
+        let whole = fill(&[12, 30, 10][..], Domain::Any, &mut Random::new(7)).to(dtype);
+        for (k, axes) in
+            (0..64).flat_map(|k| [vec![0, 2], vec![1], vec![0, 1], vec![2]].map(|axes| (k, axes)))
+        {
+            let gradients = |copied: bool| {
+                let operand = |place: u32| {
+                    let whole = if copied { whole.add(0.0).unwrap() } else { whole.clone() };
+                    views[k / 4usize.pow(place) % 4](&whole).requires_grad()
+                };
+                let x = [0, 1, 2].map(operand);
+                let y = f.sum([&x[0], &x[1], &x[2]], &axes[..]).unwrap();
+                y.square().sum(..).unwrap().backward().unwrap();
+                [vec![y.value()], x.iter().filter_map(Var::grad).collect()].concat()
+            };
+            assert_eq!(gradients(false), gradients(true), "{k} over {axes:?}");
+        }
+    }
+}

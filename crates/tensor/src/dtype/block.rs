@@ -74,6 +74,17 @@ impl<'a> Block<'a> {
 }
 
 impl Block<'_> {
+    /// Whether it is the same memory.
+    pub(crate) fn is_same(self, other: Block<'_>) -> bool {
+        match (self, other) {
+            (Block::Bool(a), Block::Bool(b)) => std::ptr::eq(a, b),
+            (Block::I64(a), Block::I64(b)) => std::ptr::eq(a, b),
+            (Block::F32(a), Block::F32(b)) => std::ptr::eq(a, b),
+            (Block::F64(a), Block::F64(b)) => std::ptr::eq(a, b),
+            _ => false,
+        }
+    }
+
     /// Copies the elements to a block of the same type and length.
     #[inline]
     pub(crate) fn copy_to(self, out: BlockMut<'_>) {

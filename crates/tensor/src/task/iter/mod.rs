@@ -91,6 +91,11 @@ impl<'a> Operand<'a> {
         stride_of(self.shape, self.strides, axis)
     }
 
+    /// Whether it begins at the same place of the same memory, and is wanted in the same type.
+    fn reads_as(&self, other: &Operand<'_>) -> bool {
+        self.data.is_same(other.data) && self.offset == other.offset && self.want == other.want
+    }
+
     /// Whether it is one number, which may be repeated.
     #[inline]
     fn is_one(&self) -> bool {

@@ -62,6 +62,8 @@ pub(super) struct Straight<'w, 'a> {
     /// how many rows the kernel is given at a time
     together: usize,
     reads: SmallVec<[ReadMode; 4]>,
+    /// per operand, the first one that is the same: what is laid out of that one is there for both
+    same: SmallVec<[usize; 4]>,
     /// per output, the sink whose elements the kernel writes to their place itself
     writes: SmallVec<[Option<usize>; 4]>,
     /// of the sums, if the kernel adds the results of whole leaves itself
@@ -99,6 +101,12 @@ impl<'w, 'a> Straight<'w, 'a> {
             _ => ReadMode::LaidOut,
         };
         let reads = walk.operands.iter().enumerate().map(read).collect();
+        let same = |k: usize| {
+            let is_same = |&first: &usize| walk.axes.iter().all(|a| a.steps[first] == a.steps[k]);
+            let operands = &walk.operands;
+            (0..k).filter(|&first| operands[first].reads_as(&operands[k])).find(is_same).unwrap_or(k)
+        };
+        let same = (0..walk.operands.len()).map(same).collect();
         let mut writes: SmallVec<[Option<usize>; 4]> = SmallVec::from_elem(None, outputs);
         for (t, receiver) in receivers.iter().enumerate() {
             if receiver.is_written_straight() && (one_by_one || is_run(walk.nr(t))) {
@@ -116,7 +124,7 @@ impl<'w, 'a> Straight<'w, 'a> {
         let together = if one_by_one { 1 } else { block.0 };
         let can_sum = kernel.sums() && walk.fold.reduce == Reduce::Sum && are_added(walk.fold.dtype);
         let sums = if can_sum { Straight::sums_of(walk, rows, cols, receivers) } else { None };
-        Some(Straight { walk, kernel, rows, cols, block, together, reads, writes, sums, at_once })
+        Some(Straight { walk, kernel, rows, cols, block, together, reads, same, writes, sums, at_once })
     }
 
     /// The leaves of all outputs that are folded, where a kernel can add them from the operands as they lie, and store the others straight
@@ -276,7 +284,7 @@ impl<'w, 'a> Straight<'w, 'a> {
     {
         let operands = || self.walk.operands.iter().zip(&self.reads).zip(layouts).enumerate();
         for (k, ((op, read), layout)) in operands() {
-            if *read == ReadMode::LaidOut {
+            if *read == ReadMode::LaidOut && self.same[k] == k {
                 // What repeats is laid out for all blocks, whatever rows the last has.
                 let rows = if layout.step == 0 { self.together } else { rows };
                 let row_step = if rows == 1 { 0 } else { layout.step };
@@ -290,7 +298,7 @@ impl<'w, 'a> Straight<'w, 'a> {
             blocks.push(match read {
                 ReadMode::InPlace => data.range(layout.place(from) as usize, rows * cols),
                 ReadMode::Number => data.range(layout.place(from) as usize, 1),
-                ReadMode::LaidOut => scratch.laid_out(k, rows * cols),
+                ReadMode::LaidOut => scratch.laid_out(self.same[k], rows * cols),
             });
         }
         blocks
