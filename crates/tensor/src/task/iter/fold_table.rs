@@ -4,8 +4,9 @@ use smallvec::{SmallVec, smallvec};
 
 use super::fold::{Fold, Reduce, at_once, lie_in_order};
 use super::folding::{Folding, folding};
-use super::order::{FirstSums, MAX_PARTS, RUN, SMALL_PLANE, segment};
+use super::order::{FirstSums, LANES, MAX_PARTS, RUN, SMALL_PLANE, segment};
 use super::pieces::InPieces;
+use super::plan::{Plan, PlanAxis};
 use super::straight::{LEAST_ADDED, LONG_ROW};
 use super::stretch::BLOCK_BYTES;
 use super::wide::WideMut;
@@ -114,22 +115,30 @@ impl FoldTable {
     ) -> Option<(FoldTable, Elements<'a>)> {
         let n = shape.iter().fold(1usize, |n, &size| n.saturating_mul(size));
         let is_flat = flat::applies(operands, shape);
-        let fits = || lie_in_order(operands, shape) && n <= at_once(kernel, operands, shape, fold.dtype);
-        if !kept.contains(&false) || !is_flat && !fits() {
+        if !kept.contains(&false) || !is_flat && !lie_in_order(operands, shape) {
             return None;
         }
         let table = FoldTable::new(shape, kept, None).filter(|t| matches!(t.leaf, FirstSums::Run(_)))?;
         let adds = kernel.sums() && fold.reduce == Reduce::Sum && are_added(fold.dtype);
-        let sums = adds && is_flat && n >= LEAST_ADDED && table.cols >= LONG_ROW;
+        let adds = adds && n >= LEAST_ADDED;
         let (mut room, mut pieces) = (BLOCK_BYTES / fold.dtype.size(), None);
+        let mut added = if adds && is_flat { AddedRows::of_flat(&table, operands) } else { None };
         if !is_flat {
+            let axes = Plan::new(shape, operands, false).axes;
+            added = if adds { AddedRows::of(&table, &axes, operands, shape) } else { None };
+            // A plan has the kernel add rows that are told apart along several axes.
+            if axes.len() > 2 && n > at_once(kernel, operands, shape, fold.dtype) {
+                return None;
+            }
+        }
+        if !is_flat && added.is_none() {
             // With what is read and what is computed, a piece of all that is laid out fits in the first-level cache.
             let laid_out =
                 operands.iter().filter(|o| !flat::lie_like(std::slice::from_ref(o), shape)).count();
             room = (2 * room / (laid_out + 2)).max(RUN);
             pieces = Some(InPieces::new(kernel, operands, shape, (1, room), (room, fold.dtype))?);
         }
-        Some((table, Elements::Computed { kernel, operands, pieces, dtype: fold.dtype, sums, room }))
+        Some((table, Elements::Computed { kernel, operands, pieces, dtype: fold.dtype, added, room }))
     }
 
     /// From its first element to its last.
@@ -249,8 +258,8 @@ pub(super) enum Elements<'a> {
         operands: &'a [Operand<'a>],
         pieces: Option<InPieces<'a>>,
         dtype: DType,
-        /// whether the kernel adds them itself
-        sums: bool,
+        /// the rows that the kernel adds itself
+        added: Option<AddedRows>,
         /// elements that are computed at a time
         room: usize,
     },
@@ -258,7 +267,7 @@ pub(super) enum Elements<'a> {
 
 impl<'a> Elements<'a> {
     fn are_added(&self) -> bool {
-        matches!(self, Elements::Computed { sums: true, .. })
+        matches!(self, Elements::Computed { added: Some(_), .. })
     }
 
     /// Folds so many rows, from an element on and so far apart, each into the accumulator of its own, `step` apart, by leaves of so many elements.
@@ -271,14 +280,16 @@ impl<'a> Elements<'a> {
         leaf: usize,
     ) {
         match *self {
-            Elements::Computed { kernel, operands, sums: true, .. } if cols >= LONG_ROW => {
-                let lines = |o: &Operand<'a>| match o.is_one() {
-                    true => Table { data: o.data, start: o.offset as isize, rows, step: 0, cols: 1 },
-                    false => table(o.data, (o.offset + start, apart), rows, cols),
-                };
-                let (operands, leaf) = (operands.iter().map(lines).collect(), FirstSums::Run(leaf));
-                let outputs = smallvec![RowOutput::added(wide, step, cols, leaf)];
-                RowSums { operands, rows, cols, leaf, outputs }.add(kernel);
+            Elements::Computed { kernel, operands, added: Some(ref added), .. } if cols >= LONG_ROW => {
+                let computed = (kernel, operands);
+                if cols <= added.len {
+                    return added.add(computed, (wide, step), start, (rows, cols), leaf);
+                }
+                // A row of several, all of which are added to one accumulator.
+                for row in 0..rows {
+                    let (wide, size) = (wide.from(row * step), (cols / added.len, added.len));
+                    added.add(computed, (wide, 0), start + row * apart, size, leaf);
+                }
             }
             _ => self.tables((start, apart), (rows, cols), leaf, &mut |row, table| {
                 folding.lines(wide.from(row * step), step, table, leaf);
@@ -315,6 +326,67 @@ impl<'a> Elements<'a> {
                 take(row, table(storage.block(), (0, width), height, width));
             }
         }
+    }
+}
+
+/// Rows, or parts of the rows of a table, that a kernel adds from where its operands lie: in order along them, or a number for each. Products of
+/// 10,000 to 100,000 with a column of rows of 1,000 and their sum take 0.72 to 0.81 of the time that a plan takes.
+pub(super) struct AddedRows {
+    len: usize,
+    /// per operand, from one to the next and along each
+    steps: SmallVec<[[isize; 2]; 4]>,
+}
+
+impl AddedRows {
+    /// The rows of a table whose operands lie like the result, or are one number.
+    fn of_flat(table: &FoldTable, operands: &[Operand<'_>]) -> Option<AddedRows> {
+        let steps = |o: &Operand<'_>| if o.is_one() { [0, 0] } else { [table.cols as isize, 1] };
+        let steps = operands.iter().map(steps).collect();
+        (table.cols >= LONG_ROW).then_some(AddedRows { len: table.cols, steps })
+    }
+
+    /// Rows that leaves and segments have whole, or that are those of the table.
+    fn of(
+        table: &FoldTable,
+        axes: &[PlanAxis],
+        operands: &[Operand<'_>],
+        shape: &[usize],
+    ) -> Option<AddedRows> {
+        let ([rows, cols], FirstSums::Run(leaf)) = (axes, table.leaf) else { return None };
+        let len = cols.size;
+        let is_innermost = shape.iter().rfind(|&&size| size != 1) == Some(&len);
+        let are_whole = match leaf <= len {
+            true => len.is_multiple_of(leaf) || is_innermost,
+            false => leaf.is_multiple_of(len) && len.is_multiple_of(LANES),
+        };
+        let of_several = table.cols.is_multiple_of(len)
+            && (table.segment >= table.cols || table.segment.is_multiple_of(len));
+        let fits = len >= LONG_ROW && (len == table.cols || of_several && are_whole);
+        let lies = |(o, along): (&Operand<'_>, &isize)| (0..=1).contains(along) && o.data.dtype() == o.want;
+        if !fits || !operands.iter().zip(&cols.steps).all(lies) {
+            return None;
+        }
+        let steps = rows.steps.iter().zip(&cols.steps).map(|(&step, &along)| [step, along]).collect();
+        Some(AddedRows { len, steps })
+    }
+
+    /// Has the kernel add so many rows and columns of each, from an element of the result on.
+    fn add<'a>(
+        &self,
+        (kernel, operands): (&dyn BlockKernel, &[Operand<'a>]),
+        (wide, step): (WideMut<'_>, usize),
+        start: usize,
+        (rows, cols): (usize, usize),
+        leaf: usize,
+    ) {
+        let (row, col) = ((start / self.len) as isize, (start % self.len) as isize);
+        let lines = |(o, &[step, along]): (&Operand<'a>, &[isize; 2])| {
+            let start = o.offset as isize + row * step + col * along;
+            Table { data: o.data, start, rows, step, cols: if along == 0 { 1 } else { cols } }
+        };
+        let (operands, leaf) = (operands.iter().zip(&self.steps).map(lines).collect(), FirstSums::Run(leaf));
+        let outputs = smallvec![RowOutput::added(wide, step, cols, leaf)];
+        RowSums { operands, rows, cols, leaf, outputs }.add(kernel);
     }
 }
 
