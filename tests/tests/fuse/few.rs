@@ -2,6 +2,9 @@
 
 use super::*;
 
+/// An operation of three operands.
+type Of<'f> = &'f dyn Fn([&Var; 3]) -> Var;
+
 /// Where the incoming gradient is one number, or the same along an axis, or differs everywhere.
 fn loss(y: Var, weights: &Option<Tensor>) -> Var {
     match weights {
@@ -41,13 +44,12 @@ fn they_are_those_of_operators() {
                 })
                 .collect();
             for (weights, tracked) in weights.iter().flat_map(|w| [7, 1, 2, 6].map(|tracked| (w, tracked))) {
-                let gradients = |of: &dyn Fn([&Var; 3]) -> Var| -> Vec<Option<Tensor>> {
+                let gradients = |of: Of<'_>| -> Vec<Option<Tensor>> {
                     let x = leaves(&values, tracked);
                     loss(of([&x[0], &x[1], &x[2]]), weights).backward().unwrap();
                     x.iter().map(Var::grad).collect()
                 };
-                let fused: [&dyn Fn([&Var; 3]) -> Var; 2] =
-                    [&|x| f.call(x).unwrap(), &|x| g.call(x).unwrap()];
+                let fused: [Of<'_>; 2] = [&|x| f.call(x).unwrap(), &|x| g.call(x).unwrap()];
                 for (fused, plain) in fused.iter().zip(plain) {
                     let (found, want) = (gradients(fused), gradients(&|[x, w, b]| plain(x, w, b).unwrap()));
                     for (i, (found, want)) in found.iter().zip(&want).enumerate() {
