@@ -2,7 +2,8 @@
 
 use smallvec::{SmallVec, smallvec};
 
-use super::fold_table::{Elements, FoldTable};
+use super::elements::Elements;
+use super::fold_table::FoldTable;
 use super::order::{FoldOrder, is_in_order};
 use super::plan::broadcast_stride;
 use super::sink::{Goal, fold_each};

@@ -11,6 +11,7 @@
 mod block;
 mod counter;
 mod cut;
+mod elements;
 mod flat;
 mod fold;
 mod fold_table;
