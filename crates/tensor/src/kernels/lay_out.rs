@@ -59,11 +59,6 @@ fn lay_out_body<const FMA: bool, T: Element>(
     let rows = out.chunks_exact_mut(cols).zip(0isize..);
     // A loop for each step: one around all of them would begin with what each of them needs.
     match col_step {
-        0 => {
-            for (row, r) in rows {
-                row.fill(src[(start + r * row_step) as usize]);
-            }
-        }
         -1 => {
             for (row, r) in rows {
                 let last = (start + r * row_step) as usize;
@@ -179,16 +174,22 @@ fn lay_out_numbers<T: Element, const N: usize>(
     }
 }
 
-/// The same row again and again: what has been written is copied, twice as much each time.
+/// The same row again and again.
 #[inline(always)]
 fn lay_out_again<T: Element>(src: &[T], start: isize, col_step: isize, cols: usize, out: &mut [T]) {
-    /// Elements that are copied at a time at most, from the first-level cache.
-    const MOST: usize = 1024;
     for (o, k) in out[..cols].iter_mut().zip(0isize..) {
         *o = src[(start + k * col_step) as usize];
     }
-    let most = (MOST / cols).max(1) * cols;
-    let mut done = cols;
+    repeat(out, cols);
+}
+
+/// Fills a slice with its first elements, again and again: what has been written is copied, twice as much each time.
+#[inline]
+pub(crate) fn repeat<T: Copy>(out: &mut [T], period: usize) {
+    /// Elements that are copied at a time at most, from the first-level cache.
+    const MOST: usize = 1024;
+    let most = (MOST / period).max(1) * period;
+    let mut done = period;
     while done < out.len() {
         let n = done.min(most).min(out.len() - done);
         out.copy_within(..n, done);

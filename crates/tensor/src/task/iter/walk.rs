@@ -14,9 +14,10 @@ use super::update::{Job, update_all};
 use super::{Operand, flat, squares, tables};
 use crate::buffer::Storage;
 use crate::create::{checked_len, room, room_for};
-use crate::dtype::{Block, BlockMut, DType};
+use crate::dtype::{Block, BlockMut, DType, with_block};
 use crate::error::Result;
 use crate::kernels::BlockKernel;
+use crate::kernels::lay_out::repeat as repeat_elements;
 use crate::shape::Shape;
 use crate::tensor::{Layout, Tensor};
 use crate::threads::{GRAIN, split_work};
@@ -176,16 +177,9 @@ fn lay_out_periods(axes: &[PlanAxis], operand: &[Operand<'_>], out: BlockMut<'_>
     });
 }
 
-/// Fills a block with its first elements, again and again: twice as many each time, as long as they stay in the first-level cache.
-pub(super) fn repeat(mut out: BlockMut<'_>, period: usize) {
-    let most = (BLOCK / period).max(1) * period;
-    let (mut done, n) = (period, out.len());
-    while done < n {
-        let (written, mut rest) = out.range(0, n).split_at(done);
-        let count = done.min(most).min(n - done);
-        written.as_block().range(0, count).copy_to(rest.range(0, count));
-        done += count;
-    }
+/// Fills a block with its first elements, again and again.
+pub(super) fn repeat(out: BlockMut<'_>, period: usize) {
+    with_block!(BlockMut, out, s => repeat_elements(s, period));
 }
 
 /// Calls `f` with the position, the size and the operands' blocks for a kernel, for every block of `start .. start + len`; by squares if
