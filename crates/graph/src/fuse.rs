@@ -28,22 +28,21 @@ mod results;
 use std::fmt;
 
 use foldback_tensor::kernel::{self, FloatKernel, Formula, ReducedShapes, Target};
-use foldback_tensor::{Here, Over, Tensor, broadcast_shapes};
+use foldback_tensor::{BroadcastWarning, Here, Over, Tensor, broadcast_shapes, broadcast_warning};
 
 pub use operands::Operands;
 
 use crate::error::Result;
 use crate::input::Input;
-use crate::mode::is_grad_enabled;
-use crate::node::{Describe, Var};
-use crate::origins::with_origins;
+use crate::mode::{LineGuard, is_grad_enabled, location};
+use crate::node::Var;
+use crate::origins::{is_recording, with_origins};
 use crate::record::{Reads, record_one};
 use crate::var::ValueRef;
-use backward::FusedBackward;
-use derived::{Derived, PerOperand};
+use derived::{Composed, Derived, PerOperand};
 use names::Names;
 use operands::{are_alike, variables};
-use results::{KnownResults, Results, computed};
+use results::{KnownResults, Results, computed, few_of_function};
 
 /// A pointwise expression as one operation: one node, one pass over memory each way, nothing stored in between but small results of
 /// functions that the way back reads, and of functions of operands that the result repeats.
@@ -93,6 +92,8 @@ macro_rules! fuse {
             const SUMS: bool = true;
             const NEAR: bool = $crate::__fuse::calls(stringify!($formula), $crate::__fuse::ANGLES) > 0;
             const CALLS: usize = $crate::__fuse::with_loops(stringify!($formula));
+            const OF_FUNCTION: Option<usize> =
+                $crate::__fuse::of_function(stringify!($formula), &[$(stringify!($x)),+]);
             #[inline(always)]
             fn eval<R: $crate::__fuse::Real>(
                 &self,
@@ -227,8 +228,7 @@ impl<F: Formula<N> + 'static, const N: usize> Fused<F, N> {
 
     #[track_caller]
     fn run(&self, inputs: &[Input<'_>], reduce: Option<Reduced>) -> Result<Var> {
-        let formula = FloatKernel::<F, N>(self.formula);
-        apply(self.name, &formula, inputs, reduce, &|reduced| Box::new(FusedBackward { formula, reduced }))
+        apply(self.name, &FloatKernel::<F, N>(self.formula), inputs, reduce)
     }
 }
 
@@ -245,13 +245,12 @@ type Reduction = Option<(ReducedShapes, bool)>;
 #[track_caller]
 fn apply(
     name: &'static str,
-    formula: &dyn Derived,
+    formula: &dyn Composed,
     inputs: &[Input<'_>],
     reduce: Option<Reduced>,
-    backward: &dyn Fn(Reduction) -> Box<dyn Describe>,
 ) -> Result<Var> {
     let _span = crate::profile::forward(name);
-    let made;
+    let (made, given);
     let mut own = PerOperand::<&Var>::new();
     if are_alike(inputs) {
         inputs.iter().for_each(|input| {
@@ -263,7 +262,31 @@ fn apply(
         made = variables(inputs);
         made.iter().for_each(|v| own.push(v));
     }
-    let inputs = &own[..];
+    let Some(read) = few_of_function(formula, &own) else {
+        return evaluate(name, formula, &own, reduce);
+    };
+    let values: PerOperand<ValueRef<'_>> = own.iter().map(|v| v.value_ref()).collect();
+    let values: PerOperand<&Tensor> = values.iter().map(|v| &**v).collect();
+    kernel::expect_meant(name, &values).map_err(|e| with_origins(e.into(), &own))?;
+    is_recording(&own);
+    // What has been looked at together is not in its parts.
+    let _meant = broadcast_warning(BroadcastWarning::Off);
+    {
+        let _line = LineGuard::set(location());
+        given = formula.given(&own, read)?;
+    }
+    (0..own.len()).filter(|&k| read.has(k + 1)).for_each(|k| own[k] = &given);
+    evaluate(name, &*formula.outer(), &own, reduce)
+}
+
+/// Evaluates a formula as a whole and records it.
+#[track_caller]
+fn evaluate(
+    name: &'static str,
+    formula: &dyn Derived,
+    inputs: &[&Var],
+    reduce: Option<Reduced>,
+) -> Result<Var> {
     let mut values = PerOperand::<ValueRef<'_>>::new();
     inputs.iter().for_each(|v| values.push(v.value_ref()));
     let mut operands = PerOperand::<&Tensor>::new();
@@ -303,7 +326,7 @@ fn apply(
         // Place 0 of what a gradient is made of is the incoming gradient.
         operands.iter().enumerate().for_each(|(k, t)| read.push(names.has(k + 1).then_some(*t)));
     }
-    Ok(record_one(name, inputs, value, Reads::Given(&read, &results), || backward(reduced)))
+    Ok(record_one(name, inputs, value, Reads::Given(&read, &results), || formula.backward(reduced)))
 }
 
 /// Elements of the common shape, if there is one.

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use foldback_tensor::kernel::{self, BlockKernel, CallSet, KnownInputs, ReducedShapes, Target};
+use foldback_tensor::kernel::{self, BlockKernel, CallSet, ReducedShapes, Target};
 use foldback_tensor::{DType, Shape, Tensor};
 use smallvec::{SmallVec, smallvec};
 
@@ -74,40 +74,78 @@ fn describe(
         return take(Flow { to: inputs, work: Work::Pointwise(formula, &reads) });
     }
     let g = &*g.value_ref();
+    alike(formula, (&used, &mut inputs), ctx, g, take)?;
+    if inputs.is_empty() {
+        return Ok(());
+    }
     let saved = |k: usize| ctx.values.get(RuleSlot::Input(k));
     apart(ctx.node.name(), formula, (&used, &mut inputs), (g, &saved), take)?;
     if inputs.is_empty() {
         return Ok(());
     }
+    with_kernel(formula, (&used, &inputs), ctx, g, &mut |kernel, reads| {
+        let to = inputs.iter().copied().collect();
+        take(Flow { to, work: Work::Kernel(kernel, reads) })
+    })
+}
+
+/// The kernel of the gradients of some operands, and what it reads.
+fn with_kernel(
+    formula: &dyn Derived,
+    (used, inputs): (&[Option<Names>], &[usize]),
+    ctx: &Context<'_>,
+    g: &Tensor,
+    take: &mut dyn FnMut(&dyn BlockKernel, &[&Tensor]) -> Result<()>,
+) -> Result<()> {
+    let saved = |k: usize| ctx.values.get(RuleSlot::Input(k));
     // What was not saved is not read by any gradient that is used; what lies well stands in its place.
     let other = (0..used.len()).filter_map(saved).find(|t| t.shape() == g.shape()).unwrap_or(g);
     let mut reads: KernelReads<'_> = smallvec![g];
     (0..used.len()).for_each(|k| reads.push(saved(k).unwrap_or(other)));
     let result = |nr: usize| ctx.values.get(result_slot(nr));
     let saved_results: CallSet = (0..formula.calls()).filter(|&nr| result(nr).is_some()).collect();
-    let mut known = KnownInputs::default();
     if saved_results == CallSet::NONE {
-        put_aside_unread(&mut reads, used.len(), of_wanted(&used, &inputs));
-    } else {
-        let (mut names, calls) = (of_wanted(&formula.names_knowing().1, &inputs), formula.names_of_calls());
-        // If all is known that is read, the others are not computed: their rows are not read either.
-        let computes = (0..calls.len()).any(|nr| names.has_result(nr) && !saved_results.has(nr));
-        if computes {
-            names = names.through(saved_results, &calls);
-        }
-        put_aside_unread(&mut reads, used.len(), names);
-        let is_given = |nr: &usize| !computes || saved_results.has(*nr);
-        let results = (0..calls.len()).filter(is_given).map(|nr| (nr, result(nr).unwrap_or(other)));
-        known = place_results(&mut reads, (1, g.numel()), names, &calls, results);
+        put_aside_unread(&mut reads, used.len(), of_wanted(used, inputs));
+        return formula.with_kernel(inputs, &mut |kernel| take(kernel, &reads));
     }
-    let mut take = |kernel: &dyn BlockKernel| {
-        let to = inputs.iter().copied().collect();
-        take(Flow { to, work: Work::Kernel(kernel, &reads) })
-    };
-    match saved_results == CallSet::NONE {
-        true => formula.with_kernel(&inputs, &mut take),
-        false => take(&*formula.knowing(&inputs, known)),
+    let (mut names, calls) = (of_wanted(&formula.names_knowing().1, inputs), formula.names_of_calls());
+    // If all is known that is read, the others are not computed: their rows are not read either.
+    let computes = (0..calls.len()).any(|nr| names.has_result(nr) && !saved_results.has(nr));
+    if computes {
+        names = names.through(saved_results, &calls);
     }
+    put_aside_unread(&mut reads, used.len(), names);
+    let is_given = |nr: &usize| !computes || saved_results.has(*nr);
+    let results = (0..calls.len()).filter(is_given).map(|nr| (nr, result(nr).unwrap_or(other)));
+    let known = place_results(&mut reads, (1, g.numel()), names, &calls, results);
+    take(&*formula.knowing(inputs, known), &reads)
+}
+
+/// The gradients of operands that are the same, as those of what is added: computed once. What is left of `inputs` are the others.
+/// `tanh(x + b)`, its sum and back takes of its time.
+fn alike(
+    formula: &dyn Derived,
+    (slopes, inputs): (&[Option<Names>], &mut SmallVec<[usize; 2]>),
+    ctx: &Context<'_>,
+    g: &Tensor,
+    take: &mut Take<'_>,
+) -> Result<()> {
+    let is_whole = |k: usize| ctx.node.input_shape(k).is_some_and(|own| ctx.lead.shape(own) == *g.shape());
+    let is_incoming = |k: usize| slopes[k] == Some(Names::operand(0));
+    let all_are_alike = inputs.iter().all(|&k| slopes[k] == slopes[inputs[0]]);
+    let mut same = None;
+    if all_are_alike && inputs.len() > 1 && !is_incoming(inputs[0]) && inputs.iter().any(|&k| is_whole(k)) {
+        with_kernel(formula, (slopes, &inputs[..1]), ctx, g, &mut |kernel, reads| {
+            same = Some(kernel::fold_to(ctx.node.name(), kernel, reads, Target::of(g.shape()))?);
+            Ok(())
+        })?;
+    }
+    let gradient = same.as_ref().unwrap_or(g);
+    let has_it = |&k: &usize| same.is_some() || is_incoming(k) && (all_are_alike || is_whole(k));
+    let (done, others) = inputs.iter().copied().partition(has_it);
+    *inputs = others;
+    let done: SmallVec<[usize; 2]> = done;
+    done.into_iter().try_for_each(|k| take(Flow::to(k, Work::Value(Var::constant(gradient.clone())))))
 }
 
 /// The gradients that read few elements for those of the result, as that of `x` of `(x * w).sum()` for a column `w`: computed as by operators, once

@@ -4,16 +4,18 @@ use std::array;
 
 use foldback_tensor::kernel::{
     BlockKernel, CallSet, Called, Calls, Dual, FloatKernel, FloatOps, Formula, GivingKernel, GradientKernel,
-    KnownInputs, MOST_CALLS, Real,
+    KnownInputs, MOST_CALLS, Num, Outer, Real,
 };
 use smallvec::SmallVec;
 
+use super::Reduction;
+use super::backward::FusedBackward;
 use super::names::Names;
 use crate::engine::{is_worth_it, record_folded};
 use crate::error::Result;
-use crate::node::{Node, Pointwise, Var};
+use crate::node::{Describe, Node, Pointwise, Var};
 use crate::rule::Traced;
-use crate::traced::trace_many;
+use crate::traced::{trace, trace_many};
 
 /// One item per operand.
 pub(super) type PerOperand<T> = SmallVec<[T; 4]>;
@@ -42,8 +44,47 @@ pub(crate) trait Derived: Pointwise + Send + Sync {
     /// The kernel of the gradients of some operands that reads what some functions give.
     fn knowing(&self, inputs: &[usize], known: KnownInputs) -> Box<dyn BlockKernel>;
 
+    /// What a node of the formula remembers.
+    fn backward(&self, reduced: Reduction) -> Box<dyn Describe>;
+
     /// Records the gradients of some operands, in the order of all. `x` is the incoming gradient and the operands.
     fn slopes_of(&self, x: &[Traced], wanted: &[usize]) -> PerOperand<Option<Traced>>;
+}
+
+/// A formula that may be two.
+pub(super) trait Composed: Derived {
+    /// The first operand that its only function reads, if nothing else reads those that it does.
+    fn of_function(&self) -> Option<usize>;
+
+    /// What the function gives, by operators.
+    fn given(&self, operands: &[&Var], read: Names) -> Result<Var>;
+
+    /// The formula that has that in the place of this operand.
+    fn outer(&self) -> Box<dyn Derived>;
+}
+
+impl<F: Formula<N> + 'static, const N: usize> Composed for FloatKernel<F, N> {
+    fn of_function(&self) -> Option<usize> {
+        F::OF_FUNCTION
+    }
+
+    fn given(&self, operands: &[&Var], read: Names) -> Result<Var> {
+        trace(operands, &|x| {
+            let calls = Calls::only_first();
+            // Behind the function, and in the place of what it does not read, are numbers, with which nothing is recorded.
+            let number = |k: usize| if read.has(k + 1) { x[k] } else { Traced::lit(1.0) };
+            self.0.eval::<Called<'_, Traced>>(array::from_fn(|k| calls.of(number(k))));
+            calls.given()
+        })
+    }
+
+    fn outer(&self) -> Box<dyn Derived> {
+        // Of a constant condition only the branch that is taken is compiled.
+        match const { F::OF_FUNCTION.is_some() } {
+            true => Box::new(FloatKernel::<_, N>(Outer(self.0))),
+            false => unreachable!("the formula is not composed of two"),
+        }
+    }
 }
 
 /// What a formula's functions give, where its gradients read that.
@@ -111,6 +152,10 @@ impl<F: Formula<N> + 'static, const N: usize> Derived for FloatKernel<F, N> {
 
     fn knowing(&self, inputs: &[usize], known: KnownInputs) -> Box<dyn BlockKernel> {
         Box::new(GradientKernel::knowing(self.0, inputs, known))
+    }
+
+    fn backward(&self, reduced: Reduction) -> Box<dyn Describe> {
+        Box::new(FusedBackward { formula: *self, reduced })
     }
 
     fn slopes_of(&self, x: &[Traced], wanted: &[usize]) -> PerOperand<Option<Traced>> {

@@ -4,34 +4,53 @@ use std::ops::{Add, Div, Mul, Neg, Sub};
 
 use foldback_tensor::kernel::{CallSet, MOST_CALLS, Num, Real};
 
-/// The operands that a number depends on, a bit each. A formula evaluated at duals of names tells for each gradient
+/// The operands that a number depends on, a bit each, and how it was made of them. A formula evaluated at duals of names tells for each gradient
 /// what it is made of, as the `|...|` of a row of the derivative table does. Above the operands' are the bits of what functions give.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Names(u32);
+pub(super) struct Names {
+    places: u32,
+    /// of numbers that are made in the same way the same
+    print: u64,
+}
 
-/// Nothing has been done with it.
-const UNTOUCHED: u32 = 1 << 31;
 /// The place of what the first function gives, behind the incoming gradient and seven operands.
 const FIRST_RESULT: usize = 8;
-const _: () = assert!(FIRST_RESULT + MOST_CALLS < 31);
+const _: () = assert!(FIRST_RESULT + MOST_CALLS < 32);
+
+/// A print of two, in this order.
+const fn mixed(a: u64, b: u64) -> u64 {
+    let mixed =
+        (a ^ b.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ b.wrapping_mul(0xd6e8_feb8_6659_fd93);
+    mixed ^ mixed >> 29
+}
+
+/// A print of an operation's name.
+const fn print_of(name: &str) -> u64 {
+    let (text, mut print, mut at) = (name.as_bytes(), 0, 0);
+    while at < text.len() {
+        print = mixed(print, text[at] as u64 + 1);
+        at += 1;
+    }
+    print
+}
 
 impl Names {
     /// Of no operand.
-    pub(super) const NONE: Names = Names(0);
+    pub(super) const NONE: Names = Names { places: 0, print: 0 };
 
     /// The operand at this place.
     pub(super) fn operand(place: usize) -> Names {
-        Names(1 << place)
+        Names { places: 1 << place, print: mixed(1, place as u64) }
     }
 
     /// What function `nr` gives, where that is known.
     pub(super) fn result(nr: usize) -> Names {
-        Names(1 << (FIRST_RESULT + nr) | UNTOUCHED)
+        Names::operand(FIRST_RESULT + nr)
     }
 
     /// Whether it depends on the operand at this place.
     pub(super) fn has(self, place: usize) -> bool {
-        self.0 & (1 << place) != 0
+        self.places & (1 << place) != 0
     }
 
     /// Whether it depends on what function `nr` gives.
@@ -41,23 +60,36 @@ impl Names {
 
     /// The place of the operand that it depends on, if that is one and nothing else.
     pub(super) fn only(self) -> Option<usize> {
-        let places = self.0 & !UNTOUCHED;
-        (places.is_power_of_two() && places < 1 << FIRST_RESULT).then(|| places.trailing_zeros() as usize)
+        let is_one = self.places.is_power_of_two() && self.places < 1 << FIRST_RESULT;
+        is_one.then(|| self.places.trailing_zeros() as usize)
     }
 
     /// The operands behind the names: in the place of functions that are not known stands what they read, which is stated for each.
     pub(super) fn through(mut self, known: CallSet, read: &[Names]) -> Names {
         for (nr, &names) in read.iter().enumerate().rev().filter(|&(nr, _)| !known.has(nr)) {
             if self.has_result(nr) {
-                self = Names(self.0 & !(1 << (FIRST_RESULT + nr))).and_of(names);
+                self.places &= !(1 << (FIRST_RESULT + nr));
+                self = self.and_of(names);
             }
         }
         self
     }
 
-    /// Of the operands of both.
+    /// The operands of both.
     pub(super) fn and_of(self, o: Names) -> Names {
-        Names((self.0 | o.0) & !UNTOUCHED)
+        Names { places: self.places | o.places, ..self }
+    }
+
+    /// What an operation makes of it.
+    #[inline(always)]
+    fn made(self, operation: u64) -> Names {
+        Names { print: mixed(operation, self.print), ..self }
+    }
+
+    /// What an operation makes of both.
+    #[inline(always)]
+    fn made_with(self, operation: u64, o: Names) -> Names {
+        Names { print: mixed(mixed(operation, self.print), o.print), ..self.and_of(o) }
     }
 }
 
@@ -65,20 +97,23 @@ macro_rules! operator {
     ($($trait:ident $f:ident;)*) => {$(
         impl $trait for Names {
             type Output = Names;
+            #[inline(always)]
             fn $f(self, o: Names) -> Names {
-                self.and_of(o)
+                self.made_with(const { print_of(stringify!($f)) }, o)
             }
         }
         impl $trait<f64> for Names {
             type Output = Names;
-            fn $f(self, _: f64) -> Names {
-                self.and_of(self)
+            #[inline(always)]
+            fn $f(self, o: f64) -> Names {
+                $trait::$f(self, Names::lit(o))
             }
         }
         impl $trait<Names> for f64 {
             type Output = Names;
+            #[inline(always)]
             fn $f(self, o: Names) -> Names {
-                o.and_of(o)
+                $trait::$f(Names::lit(self), o)
             }
         }
     )*};
@@ -90,53 +125,56 @@ operator! {
     Div div;
 }
 
-impl Neg for Names {
-    type Output = Names;
-    fn neg(self) -> Names {
-        self.and_of(self)
-    }
-}
-
 macro_rules! of_one {
     ($($f:ident),*) => {$(
+        #[inline(always)]
         fn $f(self) -> Names {
-            self.and_of(self)
+            self.made(const { print_of(stringify!($f)) })
         }
     )*};
 }
 macro_rules! functions {
-    ($($(#[$doc:meta])* $name:ident $name_:ident $line:tt;)*) => {$(
-        fn $name(self) -> Names {
-            self.and_of(self)
-        }
-    )*};
+    ($($(#[$doc:meta])* $name:ident $name_:ident $line:tt;)*) => {
+        of_one!($($name),*);
+    };
 }
 macro_rules! of_two {
     ($($f:ident),*) => {$(
+        #[inline(always)]
         fn $f(self, o: Names) -> Names {
-            self.and_of(o)
+            self.made_with(const { print_of(stringify!($f)) }, o)
         }
     )*};
 }
 
+impl Neg for Names {
+    type Output = Names;
+    of_one!(neg);
+}
+
 impl Num for Names {
     type Mask = Names;
-    fn lit(_: f64) -> Names {
-        Names::NONE
+    #[inline(always)]
+    fn lit(v: f64) -> Names {
+        Names { places: 0, print: mixed(2, v.to_bits()) }
     }
     of_two!(lt, le, eq, maximum, minimum);
     of_one!(abs, sign, floor, ceil, round, trunc);
+    #[inline(always)]
     fn and(a: Names, b: Names) -> Names {
-        a.and_of(b)
+        a.made_with(const { print_of("and") }, b)
     }
+    #[inline(always)]
     fn or(a: Names, b: Names) -> Names {
-        a.and_of(b)
+        a.made_with(const { print_of("or") }, b)
     }
+    #[inline(always)]
     fn not(a: Names) -> Names {
-        a
+        a.made(const { print_of("not") })
     }
+    #[inline(always)]
     fn select(mask: Names, yes: Names, no: Names) -> Names {
-        mask.and_of(yes).and_of(no)
+        mask.made_with(const { print_of("select") }, yes).made_with(0, no)
     }
 }
 
@@ -261,7 +299,7 @@ mod tests {
     }
 
     fn made_of(formula: &dyn Derived) -> Vec<Option<u32>> {
-        formula.names().into_iter().map(|names| names.map(|n| n.0)).collect()
+        formula.names().into_iter().map(|names| names.map(|n| n.places)).collect()
     }
 
     #[test]

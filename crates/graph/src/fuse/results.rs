@@ -4,10 +4,11 @@ use foldback_tensor::kernel::{self, CallSet, KnownInputs, Target};
 use foldback_tensor::{Tensor, broadcast_shapes};
 use smallvec::SmallVec;
 
-use super::derived::{Derived, PerOperand, SavedResults};
+use super::derived::{Composed, Derived, PerOperand, SavedResults};
 use super::names::Names;
 use crate::error::Result;
 use crate::mode::is_budgeted;
+use crate::node::Var;
 
 /// What a kernel reads: the operands, or the incoming gradient and the operands, and what functions give.
 pub(super) type KernelReads<'a> = SmallVec<[&'a Tensor; 8]>;
@@ -157,6 +158,23 @@ fn hoisted(name: &'static str, formula: &dyn Derived, operands: &[&Tensor], n: u
             .for_each(|(nr, t)| results[nr] = Some(t));
     }
     Ok(results)
+}
+
+/// The operands that a formula's only function reads, if they are few elements and nothing else reads them.
+pub(super) fn few_of_function(formula: &dyn Composed, operands: &[&Var]) -> Option<Names> {
+    let place = formula.of_function()?;
+    let shapes: PerOperand<&[usize]> = operands.iter().map(|v| v.dims()).collect();
+    let n = broadcast_shapes(&shapes).ok()?.numel();
+    if !is_few(operands[place].numel(), n) || operands.iter().any(|v| v.dtype() != operands[0].dtype()) {
+        return None;
+    }
+    let [read] = formula.names_of_calls()[..] else { return None };
+    let value = formula.names_knowing().0;
+    let shapes: PerOperand<&[usize]> =
+        (0..operands.len()).filter(|&k| read.has(k + 1)).map(|k| shapes[k]).collect();
+    let is_composed =
+        read.has(place + 1) && !(0..operands.len()).any(|k| read.has(k + 1) && value.has(k + 1));
+    (is_composed && is_few(broadcast_shapes(&shapes).ok()?.numel(), n)).then_some(read)
 }
 
 /// Puts what functions give among what a kernel reads, whose first operand has place `first`: instead of the operand that the function reads,

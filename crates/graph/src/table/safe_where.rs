@@ -61,7 +61,7 @@ impl Var {
 fn spread<const N: usize>(condition: &Var, inputs: [&Var; N]) -> Result<Vec<Var>> {
     for (i, v) in inputs.iter().enumerate() {
         for other in [condition].iter().chain(&inputs[..i]) {
-            expect_meant("safe_where", &other.value_ref(), &v.value_ref())?;
+            expect_meant("safe_where", &[&other.value_ref(), &v.value_ref()])?;
         }
     }
     let shapes = std::iter::once(condition).chain(inputs).map(|v| v.dims());

@@ -174,7 +174,7 @@ impl Formula<4> for ScoreSlope {
 #[track_caller]
 pub(super) fn spread(loss: &'static str, weight: &Option<Tensor>, input: &Var) -> Result<Option<Tensor>> {
     let Some(w) = weight else { return Ok(None) };
-    kernel::expect_meant(loss, &input.value(), w)?;
+    kernel::expect_meant(loss, &[&input.value(), w])?;
     let spread = w.to(input.dtype()).expand(input.shape()).map_err(|e| e.named(loss))?;
     Ok(Some(spread))
 }

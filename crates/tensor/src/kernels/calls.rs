@@ -9,7 +9,6 @@
 
 use std::cell::Cell;
 use std::fmt;
-use std::ops::Range;
 
 use super::formula::typed;
 use super::lane::Float;
@@ -113,17 +112,6 @@ impl KnownInputs {
             .fold(first, |n, nr| n.max(1 + usize::from(self.places[nr])))
     }
 
-    /// Whether what each of the first calls gives stands in the place of an operand. The operands are inputs from one on.
-    pub(super) fn are_in(&self, operands: Range<usize>, calls: usize) -> bool {
-        self.known == CallSet::first(calls)
-            && (0..calls).all(|nr| operands.contains(&usize::from(self.places[nr])))
-    }
-
-    /// The operands in whose places they stand.
-    pub(super) fn in_operands(&self, operands: Range<usize>) -> CallPlaces {
-        each(0, |nr| usize::from(self.places[nr]).saturating_sub(operands.start))
-    }
-
     /// The blocks, by the numbers of the calls.
     pub(super) fn blocks<'a, T: Float>(&self, inputs: &[Block<'a>]) -> [&'a [T]; MOST_CALLS] {
         let block = |nr: usize| typed::<T, 1>(&inputs[usize::from(self.places[nr])..])[0];
@@ -131,15 +119,14 @@ impl KnownInputs {
     }
 }
 
-/// By the numbers of calls, the operands in whose places stands what they give.
-pub(super) type CallPlaces = [usize; MOST_CALLS];
-
 /// The calls of one evaluation.
 pub struct Calls<R> {
     count: Cell<usize>,
     known: usize,
     results: [R; MOST_CALLS],
+    /// what the next call gave, and what it is followed by instead
     given: Cell<R>,
+    instead: Option<R>,
 }
 
 impl<R> fmt::Debug for Calls<R> {
@@ -152,23 +139,13 @@ impl<R: Real> Calls<R> {
     /// Of the first so many is known what they give.
     #[inline(always)]
     pub fn knowing(known: usize, results: [R; MOST_CALLS]) -> Self {
-        Calls { count: Cell::new(0), known, results, given: Cell::new(R::lit(0.0)) }
+        Calls { count: Cell::new(0), known, results, given: Cell::new(R::lit(0.0)), instead: None }
     }
 
-    /// Of the first so many stands what they give in places of the operands. These are chosen where it runs: a loop for each choice would cost
-    /// more compile time than it gains.
-    #[inline(always)]
-    pub(super) fn in_places<const N: usize>(known: usize, places: &CallPlaces, x: [R; N]) -> Self {
-        let chosen = |nr: usize| {
-            let mut chosen = x[0];
-            for (k, &number) in x.iter().enumerate() {
-                if places[nr] == k {
-                    chosen = number;
-                }
-            }
-            chosen
-        };
-        Calls::knowing(known, each(x[0], |nr| if nr < known { chosen(nr) } else { x[0] }))
+    /// Nothing is known. Only what the first call gives is asked for: the formula goes on with 0.
+    pub fn only_first() -> Self {
+        let zero = R::lit(0.0);
+        Calls { instead: Some(zero), ..Calls::knowing(0, [zero; MOST_CALLS]) }
     }
 
     /// A number whose functions count.
@@ -218,9 +195,10 @@ macro_rules! call {
     ($tag:expr, $gives:expr) => {{
         let Counted(Some(calls)) = $tag else { return Tagged { number: $gives, tag: $tag } };
         let nr = calls.count.replace(calls.count.get() + 1);
-        let number = if nr < calls.known { calls.results[nr] } else { $gives };
+        let mut number = if nr < calls.known { calls.results[nr] } else { $gives };
         if nr == calls.known {
             calls.given.set(number);
+            number = calls.instead.unwrap_or(number);
         }
         Tagged { number, tag: $tag }
     }};

@@ -36,6 +36,11 @@ pub trait Formula<const N: usize>: Copy + Send + Sync {
     /// `kernels/calls.rs`. They cost compile time.
     #[doc(hidden)]
     const CALLS: usize = 0;
+    /// If it seems to call one function, the first operand that the function reads, where others are read, and nothing else reads those that it
+    /// does: where these are few elements, the formula is evaluated as two, see Note [Composed formulas] in `kernels/outer.rs`. That costs
+    /// compile time.
+    #[doc(hidden)]
+    const OF_FUNCTION: Option<usize> = None;
     /// Whether there are loops that add its results, which cost compile time.
     #[doc(hidden)]
     const SUMS: bool = false;
@@ -111,21 +116,20 @@ impl<F: Formula<N>, const N: usize> BlockKernel for FloatKernel<F, N> {
     }
 
     fn sums(&self) -> bool {
-        are_summed::<F, N>() && F::CALLS == 0
+        are_summed::<F, N>()
     }
 
     fn sum_rows(&self, rows: SumOfRows<'_>) {
         // Of a constant condition only the branch that is taken is compiled.
-        if const { are_summed::<F, N>() && F::CALLS == 0 } {
+        if const { are_summed::<F, N>() } {
             rows.add(&Value(self.0));
         }
     }
 }
 
-/// Whether a formula has loops that add its results, which read what its function gives, if it calls one: for near angles and several
-/// functions such loops are not worth their compile time.
+/// Whether a formula has loops that add its results: with a function in them they take longer than loops that store blocks.
 pub(super) const fn are_summed<F: Formula<N>, const N: usize>() -> bool {
-    F::SUMS && !F::NEAR && F::CALLS < 2
+    F::SUMS && !F::NEAR && F::CALLS == 0
 }
 
 /// The values of a formula.

@@ -3,14 +3,13 @@
 
 use std::ops::Range;
 
-use super::calls::{CallPlaces, CallSet, Called, Calls, KnownInputs, MOST_CALLS};
-use super::formula::{Formula, are_summed, typed};
+use super::calls::{CallSet, Called, Calls, KnownInputs, MOST_CALLS};
+use super::formula::{Formula, typed};
 use super::lane::{Float, Lane};
 use super::level::{Level, level};
 use super::near::{InLoop, Near, PIECE, pieces};
-use super::real::{FloatOps, Real};
-use super::sums::Summand;
-use super::{BlockKernel, SumOfRows, doors::door, each};
+use super::real::FloatOps;
+use super::{BlockKernel, doors::door, each};
 use crate::buffer::{Handle, Storage};
 use crate::dtype::{Block, BlockMut, DType};
 
@@ -69,37 +68,6 @@ impl<F: Formula<N>, const N: usize> BlockKernel for GivingKernel<F, N> {
     fn arity(&self) -> Option<(usize, usize)> {
         let given = if self.gives { F::CALLS - self.known.calls().count() } else { 0 };
         Some((self.known.inputs(N), 1 + given))
-    }
-
-    fn sums(&self) -> bool {
-        are_summed::<F, N>() && !self.gives && self.known.are_in(0..N, F::CALLS)
-    }
-
-    fn sum_rows(&self, rows: SumOfRows<'_>) {
-        // Of a constant condition only the branch that is taken is compiled.
-        if const { are_summed::<F, N>() && F::CALLS > 0 } {
-            rows.add(&KnownValue { formula: self.formula, places: self.known.in_operands(0..N) });
-        }
-    }
-}
-
-/// What a formula gives where what its functions give stands in places of its operands.
-#[derive(Clone, Copy)]
-struct KnownValue<F> {
-    formula: F,
-    places: CallPlaces,
-}
-
-impl<F: Formula<N>, const N: usize> Summand<N, 1> for KnownValue<F> {
-    const TAKES_A_GRADIENT: bool = false;
-    #[inline(always)]
-    fn eval<R: Real>(&self, _: R, x: [R; N]) -> [R; 1]
-    where
-        f64: FloatOps<R>,
-    {
-        let calls = Calls::in_places(F::CALLS, &self.places, x);
-        let value = self.formula.eval::<Called<'_, R>>(each(calls.of(x[0]), |k| calls.of(x[k])));
-        [value.number()]
     }
 }
 
@@ -310,7 +278,7 @@ where
 
 #[cfg(test)]
 mod tests {
-    use super::super::{FloatKernel, GradientKernel};
+    use super::super::{FloatKernel, GradientKernel, Real};
     use super::*;
 
     /// One function, in the middle of a formula.

@@ -2,7 +2,7 @@
 
 use smallvec::SmallVec;
 
-use super::calls::{CallPlaces, CallSet, Called, Calls, KnownInputs, MOST_CALLS};
+use super::calls::{CallSet, Called, KnownInputs, MOST_CALLS};
 use super::dual::Dual;
 use super::formula::{Formula, are_summed, typed};
 use super::giving::{ScratchRows, assert_have_loops, calls_at, known_in, results, shortened};
@@ -65,14 +65,6 @@ impl<F: Formula<N>, const N: usize> GradientKernel<F, N> {
         self.known.calls() != CallSet::NONE
     }
 
-    /// The gradients of all inputs as what is summed.
-    fn all(&self) -> AllGradients<F> {
-        // Of a constant condition only the branch that is taken is compiled.
-        let places =
-            if const { F::CALLS > 0 } { self.known.in_operands(1..N + 1) } else { CallPlaces::default() };
-        AllGradients { formula: self.formula, places }
-    }
-
     fn typed_run<T: Float>(&self, inputs: &[Block<'_>], outputs: &mut [BlockMut<'_>]) {
         if let Some(k) = number_among(inputs, outputs[0].len()) {
             return with_repeated::<T>(inputs, k, outputs[0].len(), &mut |inputs| {
@@ -128,7 +120,7 @@ impl<F: Formula<N>, const N: usize> GradientKernel<F, N> {
     /// Stores the gradients that are wanted by the loop that adds others: it lays out no number, and stores nothing else. The last block
     /// reaches back.
     fn put(&self, inputs: &[Block<'_>], outputs: &mut [BlockMut<'_>]) {
-        let (n, all) = (outputs[0].len(), self.all());
+        let (n, all) = (outputs[0].len(), AllGradients(self.formula));
         let mut put = |start: usize, blocks: usize| {
             let rows = SumOfRows::stored(inputs, outputs, start, blocks);
             match self.wanted[..] {
@@ -149,7 +141,6 @@ impl<F: Formula<N>, const N: usize> BlockKernel for GradientKernel<F, N> {
         // Of a constant condition only the branch that is taken is compiled.
         if const { are_put::<F, N>() }
             && n > FEW
-            && self.sums()
             && (number_among(inputs, n).is_some() || self.wanted.len() < N && are_added(dtype))
         {
             return self.put(inputs, outputs);
@@ -166,19 +157,20 @@ impl<F: Formula<N>, const N: usize> BlockKernel for GradientKernel<F, N> {
     }
 
     fn takes_numbers(&self, dtype: DType, n: usize) -> bool {
-        n <= FEW || are_put::<F, N>() && self.sums() && are_added(dtype)
+        n <= FEW || are_put::<F, N>() && are_added(dtype)
     }
 
     fn sums(&self) -> bool {
-        are_summed::<F, N>() && (F::CALLS == 0 || self.known.are_in(1..N + 1, F::CALLS))
+        are_summed::<F, N>()
     }
 
     fn sum_rows(&self, rows: SumOfRows<'_>) {
         // Of constant conditions only the branch that is taken is compiled.
         if const { are_summed::<F, N>() } {
+            let all = AllGradients(self.formula);
             match self.wanted[..] {
-                [input] => rows.add(&GradientOf { all: self.all(), input }),
-                _ if const { N > 1 } => rows.put(&self.all(), &self.wanted),
+                [input] => rows.add(&GradientOf { all, input }),
+                _ if const { N > 1 } => rows.put(&all, &self.wanted),
                 _ => unreachable!("an input has one gradient"),
             }
         }
@@ -233,12 +225,9 @@ impl<F: Formula<N>, const N: usize> Summand<N, 1> for GradientOf<F> {
     }
 }
 
-/// The gradients of all inputs, as what is summed, where what the formula's functions give stands in places of its operands.
+/// The gradients of all inputs, as what is summed.
 #[derive(Clone, Copy)]
-struct AllGradients<F> {
-    formula: F,
-    places: CallPlaces,
-}
+struct AllGradients<F>(F);
 
 impl<F: Formula<N>, const N: usize> Summand<N, N> for AllGradients<F> {
     const TAKES_A_GRADIENT: bool = true;
@@ -247,14 +236,7 @@ impl<F: Formula<N>, const N: usize> Summand<N, N> for AllGradients<F> {
     where
         f64: FloatOps<R>,
     {
-        // Of a constant condition only the branch that is taken is compiled.
-        if const { F::CALLS == 0 } {
-            return slopes(&self.formula, g, x);
-        }
-        let calls = Calls::in_places(F::CALLS, &self.places, x);
-        let slopes =
-            slopes::<Called<'_, R>, F, N>(&self.formula, g.into(), each(g.into(), |k| calls.of(x[k])));
-        each(g, |k| slopes[k].number())
+        slopes(&self.0, g, x)
     }
 }
 

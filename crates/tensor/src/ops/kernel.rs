@@ -45,7 +45,8 @@ pub use crate::kernels::{
 };
 #[doc(hidden)]
 pub use crate::kernels::{
-    CallSet, Called, Calls, GivingKernel, KnownInputs, Lane, MOST_CALLS, RowInput, SumOfRows, stays_in_cache,
+    CallSet, Called, Calls, GivingKernel, KnownInputs, Lane, MOST_CALLS, Outer, RowInput, SumOfRows,
+    stays_in_cache,
 };
 #[doc(hidden)]
 pub use crate::norm::Normalisation;

@@ -148,7 +148,7 @@ pub fn selected(from: &Tensor, mask: &Tensor) -> Result<(Shape, Tensor)> {
     let op = "masked_select";
     expect_mask(op, mask, None)?;
     let common = broadcast_two(op, from.dims(), mask.dims())?;
-    expect_meant(op, from, mask)?;
+    expect_meant(op, &[from, mask])?;
     let places = true_places(op, &mask.expanded(op, common.clone())?)?;
     Ok((common, places))
 }

@@ -163,11 +163,11 @@ fn of_environment() -> BroadcastWarning {
     level
 }
 
-/// The same for two tensors whose broadcasting is done by other means.
+/// The same for tensors whose broadcasting is done by other means.
 #[doc(hidden)]
 #[track_caller]
-pub fn expect_meant(op: &'static str, a: &Tensor, b: &Tensor) -> Result<()> {
-    check(op, Lists::Idiom, || [a, b].map(|t| (t.dims(), t.meant())).into_iter().collect())
+pub fn expect_meant(op: &'static str, operands: &[&Tensor]) -> Result<()> {
+    check(op, Lists::Idiom, || operands.iter().map(|t| (t.dims(), t.meant())).collect())
 }
 
 /// Whether two tensors of different shapes are all pairs of two lists, each of which has got its axis on purpose.
