@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use foldback_tensor::kernel::{self, BlockKernel, CallSet, ReducedShapes, Target};
-use foldback_tensor::{DType, Shape, Tensor};
+use foldback_tensor::{Shape, Tensor};
 use smallvec::{SmallVec, smallvec};
 
 use super::Reduction;
@@ -175,8 +175,7 @@ fn apart<'a>(
             (names, _) = (both, few.push(k));
         }
     }
-    // In f64 one gradient takes as long as all: there is no loop that stores it alone.
-    if few.is_empty() || few.len() < inputs.len() && g.dtype() != DType::F32 {
+    if few.is_empty() {
         return Ok(());
     }
     inputs.retain(|k| !few.contains(k));

@@ -13,7 +13,7 @@ use super::real::{FloatOps, Real};
 use super::sums::{Summand, are_added};
 use super::{BlockKernel, SumOfRows, doors::door, each};
 use crate::dtype::{Block, BlockMut, DType};
-use crate::task::LANES;
+use crate::task::{BLOCK, LANES};
 
 /// The gradients of a [`Formula`] by duals: inputs `g, x0, x1, ...`, one output per wanted input with `g * dF/dxk`.
 ///
@@ -102,6 +102,14 @@ impl<F: Formula<N>, const N: usize> GradientKernel<F, N> {
             let out = out.map(|o| o.expect("every gradient is wanted once"));
             return gradients::<T, F, N, KNOWS>(&self.formula, g, x, known, out);
         }
+        // Of a constant condition only the branch that is taken is compiled.
+        if const { has_loop_of_one::<F, N, KNOWS>() }
+            && !computes
+            && let [input] = self.wanted[..]
+        {
+            let out = out[input].take().expect("it is wanted");
+            return gradient_of::<T, F, N, KNOWS>(&self.formula, g, x, known, input, out);
+        }
         // The loop computes all gradients; those that nobody wants go to working memory, piece by piece.
         let mut rows = ScratchRows::new::<T>(unwanted + if computes { 1 + F::CALLS } else { 0 });
         for piece in pieces(g.len()) {
@@ -117,8 +125,7 @@ impl<F: Formula<N>, const N: usize> GradientKernel<F, N> {
         }
     }
 
-    /// Stores the gradients that are wanted by the loop that adds others: it lays out no number, and stores nothing else. The last block
-    /// reaches back.
+    /// Stores the gradients that are wanted by the loop that adds others, which lays out no number. The last block reaches back.
     fn put(&self, inputs: &[Block<'_>], outputs: &mut [BlockMut<'_>]) {
         let (n, all) = (outputs[0].len(), AllGradients(self.formula));
         let mut put = |start: usize, blocks: usize| {
@@ -139,10 +146,7 @@ impl<F: Formula<N>, const N: usize> BlockKernel for GradientKernel<F, N> {
     fn run(&self, inputs: &[Block<'_>], outputs: &mut [BlockMut<'_>]) {
         let (dtype, n) = (outputs[0].dtype(), outputs[0].len());
         // Of a constant condition only the branch that is taken is compiled.
-        if const { are_put::<F, N>() }
-            && n > FEW
-            && (number_among(inputs, n).is_some() || self.wanted.len() < N && are_added(dtype))
-        {
+        if const { are_put::<F, N>() } && n > FEW && number_among(inputs, n).is_some() {
             return self.put(inputs, outputs);
         }
         match dtype {
@@ -157,7 +161,7 @@ impl<F: Formula<N>, const N: usize> BlockKernel for GradientKernel<F, N> {
     }
 
     fn takes_numbers(&self, dtype: DType, n: usize) -> bool {
-        n <= FEW || are_put::<F, N>() && are_added(dtype)
+        n <= FEW || n > BLOCK && are_put::<F, N>() && are_added(dtype)
     }
 
     fn sums(&self) -> bool {
@@ -195,9 +199,15 @@ fn with_repeated<T: Float>(inputs: &[Block<'_>], k: usize, n: usize, run: &mut d
     run(&inputs)
 }
 
-/// Whether gradients are stored by the loop that adds, too, where some are not wanted or an operand is a number.
+/// Whether gradients are stored by the loop that adds, too, where an operand is a number beside more than a block, which takes a tenth less.
 const fn are_put<F: Formula<N>, const N: usize>() -> bool {
     are_summed::<F, N>() && N > 1
+}
+
+/// Whether there is a loop that stores the gradient of one input by itself, which costs compile time: where it calls no function that is not known, nor
+/// one of angles.
+const fn has_loop_of_one<F: Formula<N>, const N: usize, const KNOWS: bool>() -> bool {
+    N > 1 && !F::NEAR && F::CALLS == KNOWS as usize
 }
 
 /// The gradient of one input, which is chosen where it runs: a loop for each would cost more compile time than it gains.
@@ -237,6 +247,61 @@ impl<F: Formula<N>, const N: usize> Summand<N, N> for AllGradients<F> {
         f64: FloatOps<R>,
     {
         slopes(&self.0, g, x)
+    }
+}
+
+door! {
+    /// `out[i] = g[i] * dF/dxk`, for one `k`, as in [`gradients`].
+    fn gradient_of[T: Float, F: Formula<N>, const N: usize, const KNOWS: bool][T, F, N, KNOWS](f: &F, g: &[T], x: [&[T]; N], known: [&[T]; MOST_CALLS], input: usize, out: &mut [T]);
+    body gradient_of_body
+}
+#[inline(always)]
+fn gradient_of_body<const FMA: bool, T: Float, F: Formula<N>, const N: usize, const KNOWS: bool>(
+    f: &F,
+    g: &[T],
+    x: [&[T]; N],
+    known: [&[T]; MOST_CALLS],
+    input: usize,
+    out: &mut [T],
+) where
+    f64: FloatOps<Lane<T, FMA>>,
+{
+    let n = out.len();
+    let g = &g[..n];
+    let x: [&[T]; N] = each(&[][..], |k| &x[k][..n]);
+    let known = shortened(known, if KNOWS { F::CALLS } else { 0 }, 0..n);
+    for i in 0..n {
+        let slopes = slopes_at::<Lane<T, FMA>, T, F, N, KNOWS>(f, g, x, known, i);
+        let mut slope = slopes[0];
+        for (k, &of_k) in slopes.iter().enumerate() {
+            if k == input {
+                slope = of_k;
+            }
+        }
+        out[i] = slope.0;
+    }
+}
+
+/// The gradients of all inputs at position `i`.
+#[inline(always)]
+fn slopes_at<R: InLoop<T>, T: Float, F: Formula<N>, const N: usize, const KNOWS: bool>(
+    f: &F,
+    g: &[T],
+    x: [&[T]; N],
+    known: [&[T]; MOST_CALLS],
+    i: usize,
+) -> [R; N]
+where
+    f64: FloatOps<R>,
+{
+    let g = R::of(g[i]);
+    let x = each(g, |k| R::of(x[k][i]));
+    if KNOWS {
+        let calls = calls_at(F::CALLS, known, i);
+        let slopes = slopes::<Called<'_, R>, F, N>(f, g.into(), each(g.into(), |k| calls.of(x[k])));
+        each(g, |k| slopes[k].number())
+    } else {
+        slopes(f, g, x)
     }
 }
 
@@ -314,16 +379,7 @@ macro_rules! loops {
                 $(let $out = &mut $out[..n];)+
                 let mut gathered = R::Gathered::default();
                 for i in 0..n {
-                    let g = R::of(g[i]);
-                    let x = each(g, |k| R::of(x[k][i]));
-                    let slopes = match KNOWS {
-                        true => {
-                            let calls = calls_at(F::CALLS, known, i);
-                            let slopes = slopes::<Called<'_, R>, F, N>(f, g.into(), each(g.into(), |k| calls.of(x[k])));
-                            each(g, |k| slopes[k].number())
-                        }
-                        false => slopes(f, g, x),
-                    };
+                    let slopes = slopes_at::<R, T, F, N, KNOWS>(f, g, x, known, i);
                     let mut slopes = slopes.iter();
                     $($out[i] = slopes.next().map_or(T::of(0.0), |slope| slope.result(&mut gathered));)+
                 }
