@@ -134,7 +134,8 @@ impl FoldTable {
                 return None;
             }
         }
-        if !is_flat && added.is_none() {
+        let repeats = !kernel.takes_a_number() && !kernel.takes_numbers(fold.dtype, room);
+        if added.is_none() && (!is_flat || repeats && operands.iter().any(Operand::is_one)) {
             // With what is read and what is computed, a piece of all that is laid out fits in the first-level cache.
             let laid_out =
                 operands.iter().filter(|o| !flat::lie_like(std::slice::from_ref(o), shape)).count();
