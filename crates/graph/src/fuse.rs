@@ -250,7 +250,7 @@ fn apply(
     reduce: Option<Reduced>,
 ) -> Result<Var> {
     let _span = crate::profile::forward(name);
-    let (made, given);
+    let (made, given, outer, _meant);
     let mut own = PerOperand::<&Var>::new();
     if are_alike(inputs) {
         inputs.iter().for_each(|input| {
@@ -262,31 +262,16 @@ fn apply(
         made = variables(inputs);
         made.iter().for_each(|v| own.push(v));
     }
-    let Some(read) = few_of_function(formula, &own) else {
-        return evaluate(name, formula, &own, reduce);
-    };
-    let values: PerOperand<ValueRef<'_>> = own.iter().map(|v| v.value_ref()).collect();
-    let values: PerOperand<&Tensor> = values.iter().map(|v| &**v).collect();
-    kernel::expect_meant(name, &values).map_err(|e| with_origins(e.into(), &own))?;
-    is_recording(&own);
-    // What has been looked at together is not in its parts.
-    let _meant = broadcast_warning(BroadcastWarning::Off);
-    {
-        let _line = LineGuard::set(location());
-        given = formula.given(&own, read)?;
+    let mut whole: &dyn Derived = formula;
+    if let Some(read) = few_of_function(formula, &own) {
+        given = given_of(name, formula, &own, read)?;
+        (0..own.len()).filter(|&k| read.has(k + 1)).for_each(|k| own[k] = &given);
+        outer = formula.outer();
+        whole = &*outer;
+        // All have been looked at together.
+        _meant = broadcast_warning(BroadcastWarning::Off);
     }
-    (0..own.len()).filter(|&k| read.has(k + 1)).for_each(|k| own[k] = &given);
-    evaluate(name, &*formula.outer(), &own, reduce)
-}
-
-/// Evaluates a formula as a whole and records it.
-#[track_caller]
-fn evaluate(
-    name: &'static str,
-    formula: &dyn Derived,
-    inputs: &[&Var],
-    reduce: Option<Reduced>,
-) -> Result<Var> {
+    let (formula, inputs) = (whole, &own[..]);
     let mut values = PerOperand::<ValueRef<'_>>::new();
     inputs.iter().for_each(|v| values.push(v.value_ref()));
     let mut operands = PerOperand::<&Tensor>::new();
@@ -327,6 +312,19 @@ fn evaluate(
         operands.iter().enumerate().for_each(|(k, t)| read.push(names.has(k + 1).then_some(*t)));
     }
     Ok(record_one(name, inputs, value, Reads::Given(&read, &results), || formula.backward(reduced)))
+}
+
+/// What the only function of a formula gives of these operands.
+#[track_caller]
+#[inline(never)]
+fn given_of(name: &'static str, formula: &dyn Composed, operands: &[&Var], read: Names) -> Result<Var> {
+    let values: PerOperand<ValueRef<'_>> = operands.iter().map(|v| v.value_ref()).collect();
+    let values: PerOperand<&Tensor> = values.iter().map(|v| &**v).collect();
+    kernel::expect_meant(name, &values).map_err(|e| with_origins(e.into(), operands))?;
+    is_recording(operands);
+    let _meant = broadcast_warning(BroadcastWarning::Off);
+    let _line = LineGuard::set(location());
+    formula.given(operands, read)
 }
 
 /// Elements of the common shape, if there is one.

@@ -134,7 +134,8 @@ impl FoldTable {
                 return None;
             }
         }
-        let repeats = !kernel.takes_a_number() && !kernel.takes_numbers(fold.dtype, room);
+        // A number that is repeated once, and not for each of some pieces.
+        let repeats = n >= 4 * room && !kernel.takes_a_number() && !kernel.takes_numbers(fold.dtype, room);
         if added.is_none() && (!is_flat || repeats && operands.iter().any(Operand::is_one)) {
             // With what is read and what is computed, a piece of all that is laid out fits in the first-level cache.
             let laid_out =
