@@ -133,8 +133,12 @@ fn alike(
     let is_whole = |k: usize| ctx.node.input_shape(k).is_some_and(|own| ctx.lead.shape(own) == *g.shape());
     let is_incoming = |k: usize| slopes[k] == Some(Names::operand(0));
     let all_are_alike = inputs.iter().all(|&k| slopes[k] == slopes[inputs[0]]);
+    let are_computed = all_are_alike && inputs.len() > 1 && !is_incoming(inputs[0]);
+    if !are_computed && !inputs.iter().any(|&k| is_incoming(k)) {
+        return Ok(());
+    }
     let mut same = None;
-    if all_are_alike && inputs.len() > 1 && !is_incoming(inputs[0]) && inputs.iter().any(|&k| is_whole(k)) {
+    if are_computed && inputs.iter().any(|&k| is_whole(k)) {
         with_kernel(formula, (slopes, &inputs[..1]), ctx, g, &mut |kernel, reads| {
             same = Some(kernel::fold_to(ctx.node.name(), kernel, reads, Target::of(g.shape()))?);
             Ok(())

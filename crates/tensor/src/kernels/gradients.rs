@@ -13,7 +13,7 @@ use super::real::{FloatOps, Real};
 use super::sums::{Summand, are_added};
 use super::{BlockKernel, SumOfRows, doors::door, each};
 use crate::dtype::{Block, BlockMut, DType};
-use crate::task::{BLOCK, LANES};
+use crate::task::LANES;
 
 /// The gradients of a [`Formula`] by duals: inputs `g, x0, x1, ...`, one output per wanted input with `g * dF/dxk`.
 ///
@@ -161,7 +161,7 @@ impl<F: Formula<N>, const N: usize> BlockKernel for GradientKernel<F, N> {
     }
 
     fn takes_numbers(&self, dtype: DType, n: usize) -> bool {
-        n <= FEW || n > BLOCK && are_put::<F, N>() && are_added(dtype)
+        n <= FEW || are_put::<F, N>() && are_added(dtype)
     }
 
     fn sums(&self) -> bool {
@@ -199,7 +199,7 @@ fn with_repeated<T: Float>(inputs: &[Block<'_>], k: usize, n: usize, run: &mut d
     run(&inputs)
 }
 
-/// Whether gradients are stored by the loop that adds, too, where an operand is a number beside more than a block, which takes a tenth less.
+/// Whether gradients are stored by the loop that adds, too, where an operand is a number, which takes a tenth less than to repeat it.
 const fn are_put<F: Formula<N>, const N: usize>() -> bool {
     are_summed::<F, N>() && N > 1
 }
