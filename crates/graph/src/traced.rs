@@ -259,6 +259,9 @@ fn function(a: Traced, var: fn(&Var) -> Var, number: fn(f64) -> f64) -> Traced {
 
 impl Real for Traced {
     foldback_tensor::__elementary!(functions);
+    fn gelu(self) -> Traced {
+        function(self, Var::gelu, |a| Lane::<f64, false>(a).gelu().0)
+    }
     fn pow(self, o: Traced) -> Traced {
         // Not the form with a number, in which half powers are roots: that is `pow_number`.
         binary(self, o, |a, b| a.pow(b), |a, _| a.pow(as_var(o)), |_, b| as_var(self).pow(b), f64::powf)

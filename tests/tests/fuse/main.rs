@@ -3,6 +3,7 @@
 
 mod bits;
 mod few;
+mod parts;
 mod saved_results;
 mod waiting;
 

@@ -15,7 +15,9 @@ pub(super) struct Names {
 
 /// The place of what the first function gives, behind the incoming gradient and seven operands.
 const FIRST_RESULT: usize = 8;
-const _: () = assert!(FIRST_RESULT + MOST_CALLS < 32);
+/// Something has been chosen, or made flat: what it was made of may have no influence, however steep it is.
+const CHOSEN: u32 = 1 << 31;
+const _: () = assert!(FIRST_RESULT + MOST_CALLS < 31);
 
 /// A print of two, in this order.
 const fn mixed(a: u64, b: u64) -> u64 {
@@ -58,10 +60,15 @@ impl Names {
         self.has(FIRST_RESULT + nr)
     }
 
+    /// Whether something it depends on may have no influence.
+    pub(super) fn is_chosen(self) -> bool {
+        self.places & CHOSEN != 0
+    }
+
     /// The place of the operand that it depends on, if that is one and nothing else.
     pub(super) fn only(self) -> Option<usize> {
-        let is_one = self.places.is_power_of_two() && self.places < 1 << FIRST_RESULT;
-        is_one.then(|| self.places.trailing_zeros() as usize)
+        let places = self.places & !CHOSEN;
+        (places.is_power_of_two() && places < 1 << FIRST_RESULT).then(|| places.trailing_zeros() as usize)
     }
 
     /// The operands behind the names: in the place of functions that are not known stands what they read, which is stated for each.
@@ -78,6 +85,11 @@ impl Names {
     /// The operands of both.
     pub(super) fn and_of(self, o: Names) -> Names {
         Names { places: self.places | o.places, ..self }
+    }
+
+    #[inline(always)]
+    fn chosen(self) -> Names {
+        Names { places: self.places | CHOSEN, ..self }
     }
 
     /// What an operation makes of it.
@@ -133,6 +145,14 @@ macro_rules! of_one {
         }
     )*};
 }
+macro_rules! flat {
+    ($($f:ident),*) => {$(
+        #[inline(always)]
+        fn $f(self) -> Names {
+            self.made(const { print_of(stringify!($f)) }).chosen()
+        }
+    )*};
+}
 macro_rules! functions {
     ($($(#[$doc:meta])* $name:ident $name_:ident $line:tt;)*) => {
         of_one!($($name),*);
@@ -158,8 +178,17 @@ impl Num for Names {
     fn lit(v: f64) -> Names {
         Names { places: 0, print: mixed(2, v.to_bits()) }
     }
-    of_two!(lt, le, eq, maximum, minimum);
-    of_one!(abs, sign, floor, ceil, round, trunc);
+    of_two!(lt, le, eq);
+    of_one!(abs);
+    flat!(sign, floor, ceil, round, trunc);
+    #[inline(always)]
+    fn maximum(self, o: Names) -> Names {
+        self.made_with(const { print_of("maximum") }, o).chosen()
+    }
+    #[inline(always)]
+    fn minimum(self, o: Names) -> Names {
+        self.made_with(const { print_of("minimum") }, o).chosen()
+    }
     #[inline(always)]
     fn and(a: Names, b: Names) -> Names {
         a.made_with(const { print_of("and") }, b)
@@ -174,7 +203,7 @@ impl Num for Names {
     }
     #[inline(always)]
     fn select(mask: Names, yes: Names, no: Names) -> Names {
-        mask.made_with(const { print_of("select") }, yes).made_with(0, no)
+        mask.made_with(const { print_of("select") }, yes).made_with(0, no).chosen()
     }
 }
 
@@ -299,7 +328,7 @@ mod tests {
     }
 
     fn made_of(formula: &dyn Derived) -> Vec<Option<u32>> {
-        formula.names().into_iter().map(|names| names.map(|n| n.places)).collect()
+        formula.names().into_iter().map(|names| names.map(|n| n.places & !CHOSEN)).collect()
     }
 
     #[test]
@@ -308,5 +337,47 @@ mod tests {
         let expected = [Some(0b01001), Some(0b01001), Some(0b00111), Some(0b00001)];
         assert_eq!(made_of(&FloatKernel(Normal)), expected);
         assert_eq!(made_of(&FloatKernel(Chosen)), [Some(0b0101), None, None]);
+    }
+
+    /// Told by numbers: operands with the same one have a gradient that is made in the same way.
+    #[test]
+    fn gradients_that_are_made_alike_are_found() {
+        macro_rules! alike {
+            ($expected:expr; $($formula:tt)*) => {
+                let names = FloatKernel(crate::fuse!($($formula)*).formula).names();
+                let first = |k: usize| (0..=k).find(|&first| names[first] == names[k]).unwrap();
+                let found: Vec<usize> = (0..names.len()).map(first).collect();
+                assert_eq!(found, $expected, "{}", stringify!($($formula)*));
+            };
+        }
+        alike!([0, 0, 0]; |x, h, b| x + h + b);
+        alike!([0, 0, 0]; |x, h, b| (x + h + b).tanh() * 2.0);
+        alike!([0, 0, 2]; |x, h, b| (x + h) * b);
+        alike!([0, 1, 1]; |x, h, b| R::select(x.gt(h + b), h + b, x * 2.0).relu());
+        alike!([0, 1]; |x, h| x - h);
+        alike!([0, 1]; |x, h| x * h);
+        alike!([0, 1]; |x, h| x * 2.0 + h * 3.0);
+        alike!([0, 1]; |x, h| x.exp() + h.exp());
+        alike!([0, 1]; |x, h| x / 2.0 + h * 2.0);
+        let g = Names::operand(0);
+        let of = FloatKernel(crate::fuse!(|x, w, b| x * w + b).formula).names();
+        assert_eq!(of.into_iter().map(|names| names == Some(g)).collect::<Vec<_>>(), [false, false, true]);
+    }
+
+    #[test]
+    fn what_may_have_no_influence_is_told() {
+        macro_rules! chosen {
+            ($expected:expr; $($formula:tt)*) => {
+                let value = FloatKernel(crate::fuse!($($formula)*).formula).names_knowing().0;
+                assert_eq!(value.is_chosen(), $expected, "{}", stringify!($($formula)*));
+            };
+        }
+        chosen!(false; |x, w| x * w.exp() - x.abs());
+        chosen!(false; |x, w| x * w.maximum(x).sqrt());
+        chosen!(true; |x, w| x.maximum(w.exp()) * 2.0);
+        chosen!(true; |x, w| x.minimum(w.exp()));
+        chosen!(true; |x, w| (x * w.exp()).relu());
+        chosen!(true; |x, w| x * w.exp().floor());
+        chosen!(true; |x, w| w.exp() + R::select(x.gt(w), x, w));
     }
 }

@@ -172,8 +172,10 @@ pub(super) fn few_of_function(formula: &dyn Composed, operands: &[&Var]) -> Opti
     let value = formula.names_knowing().0;
     let shapes: PerOperand<&[usize]> =
         (0..operands.len()).filter(|&k| read.has(k + 1)).map(|k| shapes[k]).collect();
-    let is_composed =
-        read.has(place + 1) && !(0..operands.len()).any(|k| read.has(k + 1) && value.has(k + 1));
+    // What is not chosen has no influence, however steep it is: in two steps, infinity would be multiplied by 0.
+    let is_composed = read.has(place + 1)
+        && !value.is_chosen()
+        && !(0..operands.len()).any(|k| read.has(k + 1) && value.has(k + 1));
     (is_composed && is_few(broadcast_shapes(&shapes).ok()?.numel(), n)).then_some(read)
 }
 

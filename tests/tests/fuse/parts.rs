@@ -1,0 +1,169 @@
+//! Functions of few elements, which are recorded by themselves, and gradients that are made alike, which are computed once.
+
+use foldback::tensor::{BroadcastWarning, broadcast_warning};
+
+use super::*;
+
+type Of<'f> = &'f dyn Fn([&Var; 3]) -> Var;
+
+/// Weights of the result's elements, or none: the incoming gradient is one number then.
+fn gradients(of: Of<'_>, values: &[Tensor], tracked: usize, weights: Option<&Tensor>) -> Vec<Option<Tensor>> {
+    let x = leaves(values, tracked);
+    let y = of([&x[0], &x[1], &x[2]]);
+    let y = weights.map_or(y.clone(), |weights| y.mul(weights).unwrap());
+    y.sum(..).unwrap().backward().unwrap();
+    x.iter().map(Var::grad).collect()
+}
+
+/// Values and gradients of fused formulas are those of operators, whatever is tracked.
+fn check(fused: Of<'_>, plain: Of<'_>, shapes: [&[usize]; 3], dtype: DType, what: &str) {
+    let values: Vec<Tensor> = shapes
+        .iter()
+        .enumerate()
+        .map(|(i, &s)| fill(s, Domain::Positive, &mut Random::new(i as u64)).to(dtype))
+        .collect();
+    let bound = if dtype == DType::F64 { 1e-11 } else { 2e-4 };
+    let leaves = leaves(&values, 7);
+    let [a, b] = [fused, plain].map(|of| of([&leaves[0], &leaves[1], &leaves[2]]).value());
+    assert!(close(&a, &b, bound), "{what} of {shapes:?}: the value");
+    let dense = fill(a.dims(), Domain::Any, &mut Random::new(9)).to(dtype);
+    for weights in [None, Some(&dense)] {
+        for tracked in [7, 1, 2, 4, 3, 6] {
+            let [found, want] = [fused, plain].map(|of| gradients(of, &values, tracked, weights));
+            for (i, (found, want)) in found.iter().zip(&want).enumerate() {
+                match (found, want) {
+                    (Some(found), Some(want)) => {
+                        assert_eq!((found.shape(), found.dtype()), (want.shape(), want.dtype()));
+                        assert!(
+                            close(found, want, bound),
+                            "{what} of {shapes:?}: input {i}, {tracked} tracked"
+                        );
+                    }
+                    _ => assert_eq!(found.is_some(), want.is_some(), "{what}: input {i}, {tracked} tracked"),
+                }
+            }
+        }
+    }
+}
+
+macro_rules! pairs {
+    ($shapes:expr, $dtype:expr; $(|$($x:ident),+| $formula:expr => $plain:expr;)+) => {$(
+        let f = fuse!(|$($x),+| $formula);
+        let plain = |[$($x),+]: [&Var; 3]| -> Result<Var> { $plain };
+        check(&|x| f.call(x).unwrap(), &|x| plain(x).unwrap(), $shapes, $dtype, stringify!($formula));
+    )+};
+}
+
+#[test]
+fn functions_of_few_elements_are_those_of_operators() {
+    let shapes: [[&[usize]; 3]; 6] = [
+        [&[70, 90], &[90], &[70, 1]],
+        [&[20, 11, 30], &[11, 1], &[30]],
+        [&[20, 11, 30], &[1], &[]],
+        [&[90], &[70, 90], &[70, 1]],
+        [&[80, 1], &[1, 80], &[1]],
+        // Not few, or of few.
+        [&[40, 90], &[90], &[40, 1]],
+    ];
+    for (shapes, dtype) in shapes.into_iter().flat_map(|s| [DType::F32, DType::F64].map(|dtype| (s, dtype))) {
+        pairs! { shapes, dtype;
+            |x, w, b| x * w.exp() + b => x.mul(w.exp()).and_then(|y| y.add(b));
+            |x, w, b| (x - b) * (w * w + 0.5).rsqrt() => x.sub(b).and_then(|y| y.mul(w.square().add(0.5)?.rsqrt()));
+            |x, w, b| x / (w + b).tanh() => x.div(w.add(b)?.tanh());
+            |x, w, b| x * b - w.sin() => x.mul(b).and_then(|y| y.sub(w.sin()));
+            |x, w, b| x * w.gelu().square() * b => x.mul(w.gelu().square()).and_then(|y| y.mul(b));
+            |x, w, b| (x + w.abs().pow(b)).square() => x.add(w.abs().pow(b)?).map(|y| y.square());
+            |x, w, b| { let w = w * 2.0; w.ln() * x + b } => w.mul(2.0)?.ln().mul(x).and_then(|y| y.add(b));
+        }
+    }
+}
+
+/// The derivatives of higher order, too.
+#[test]
+fn differences_of_functions_of_few_elements() {
+    let x = fill(&[1100, 4][..], Domain::Any, &mut Random::new(3));
+    let w = fill(&[4][..], Domain::Positive, &mut Random::new(4));
+    let f = fuse!(|x, w| (x * w.ln() + 0.5).square());
+    gradcheck(|[w]| f.mean((&x, w), ..), [&w]).unwrap();
+    gradgradcheck(|[w]| f.mean((&x, w), ..), [&w]).unwrap();
+    let tangents = |w: &Var| f.mean((&x, w), 0);
+    let by_rows = foldback::graph::jacobian(tangents, &w).unwrap().value();
+    let plain = |w: &Var| Var::from(&x).mul(w.ln())?.add(0.5)?.square().mean(0);
+    assert!(close(&by_rows, &foldback::graph::jacobian(plain, &w).unwrap().value(), 1e-11));
+}
+
+/// The function is an operator's node, that belongs to the line of the fused operation.
+#[test]
+fn a_function_of_few_elements_has_a_node_of_its_own() {
+    let x = Tensor::ones([100, 50]).requires_grad();
+    let w = Tensor::ones([50]).requires_grad();
+    let f = fuse!(|x, w| x * w.exp());
+    let (line, y) = (line!(), f.call((&x, &w)).unwrap());
+    let graph = y.graph().unwrap().to_string();
+    assert!(graph.contains("exp"), "{graph}");
+    assert_eq!(graph.matches(&format!("parts.rs:{line}")).count(), 2, "{graph}");
+    let few = f.call((&x.narrow(0, 0, 9).unwrap(), &w)).unwrap().graph().unwrap().to_string();
+    assert!(!few.contains("exp"), "{few}");
+}
+
+/// A branch that is not taken has no influence, however steep it is.
+#[test]
+fn what_is_not_chosen_has_no_influence() {
+    let x = Tensor::ones([100, 50]);
+    let w = Tensor::zeros([50]).requires_grad();
+    let chosen = fuse!(|x, w| R::select(x.lt(R::lit(0.0)), w.sqrt(), x));
+    chosen.sum((&x, &w), ..).unwrap().backward().unwrap();
+    assert_eq!(w.grad(), Some(Tensor::zeros([50])));
+    w.zero_grad();
+    fuse!(|x, w| x.maximum(w.sqrt())).sum((&x, &w), ..).unwrap().backward().unwrap();
+    assert_eq!(w.grad(), Some(Tensor::zeros([50])));
+}
+
+/// All operands are looked at together: of several that one holds no pair is doubtful.
+#[test]
+fn warnings_are_those_of_the_whole_expression() {
+    let f = fuse!(|x, w, b| x * (w + b).tanh());
+    let (row, column) = (Tensor::ones([20]), Tensor::ones([20]).reshape([-1, 1]).unwrap());
+    let _guard = broadcast_warning(BroadcastWarning::Refuse);
+    for layers in [1, 30] {
+        f.call((&Tensor::ones([layers, 20, 20]), &row, &column)).unwrap();
+        let e = f.call((&Tensor::ones([layers, 1, 20]), &row, &column)).unwrap_err();
+        assert!(e.to_string().contains("[20] and [20, 1]"), "{layers}: {e}");
+    }
+    let (row, column) = (Tensor::ones([100]), Tensor::ones([100]).reshape([-1, 1]).unwrap());
+    let e = fuse!(|x, w| x * w.exp()).call((&row, &column)).unwrap_err();
+    assert!(e.to_string().contains("[100] and [100, 1]"), "{e}");
+}
+
+#[test]
+fn gradients_that_are_alike_are_those_of_operators() {
+    let shapes: [[&[usize]; 3]; 5] = [
+        [&[70, 90], &[70, 90], &[90]],
+        [&[70, 90], &[70, 1], &[90]],
+        [&[7, 9], &[], &[7, 9]],
+        [&[2, 300], &[2, 300], &[2, 300]],
+        [&[90], &[1, 1], &[70, 1]],
+    ];
+    for (shapes, dtype) in shapes.into_iter().flat_map(|s| [DType::F32, DType::F64].map(|dtype| (s, dtype))) {
+        pairs! { shapes, dtype;
+            |x, h, b| (x + h + b).tanh() => x.add(h).and_then(|y| y.add(b)).map(|y| y.tanh());
+            |x, h, b| x + h - b => x.add(h).and_then(|y| y.sub(b));
+            |x, h, b| x * h + b => x.mul(h).and_then(|y| y.add(b));
+            |x, h, b| (x + h) * b => x.add(h).and_then(|y| y.mul(b));
+            |x, h, b| (x + h + b).relu() => x.add(h).and_then(|y| y.add(b)).map(|y| y.relu());
+        }
+    }
+}
+
+/// One variable may be several operands.
+#[test]
+fn alike_gradients_of_one_variable_are_added() {
+    let x = tensor![0.5, -1.0].requires_grad();
+    let b = tensor![0.25].requires_grad();
+    fuse!(|x, h, b| (x + h + b).square()).sum([&x, &x, &b], ..).unwrap().backward().unwrap();
+    assert_eq!(x.grad(), Some(tensor![5.0, -7.0]));
+    assert_eq!(b.grad(), Some(tensor![-1.0]));
+    // What is shared is not changed in place.
+    fuse!(|x, h, b| (x + h + b).square()).sum([&x, &x, &b], ..).unwrap().backward().unwrap();
+    assert_eq!(x.grad(), Some(tensor![10.0, -14.0]));
+}
