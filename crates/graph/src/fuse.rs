@@ -43,7 +43,7 @@ use crate::var::ValueRef;
 use derived::{Composed, Derived, PerOperand};
 use names::Names;
 use operands::{are_alike, variables};
-use results::{KnownResults, Results, computed, few_of_function};
+use results::{KnownResults, Results, computed, operands_of_function};
 
 /// A pointwise expression as one operation: one node, one pass over memory each way, nothing stored in between but small results of
 /// functions that the way back reads, and of functions of operands that the result repeats, which may have nodes of their own.
@@ -263,8 +263,9 @@ fn apply(
         made = variables(inputs);
         made.iter().for_each(|v| own.push(v));
     }
+    let records = is_grad_enabled() && own.iter().any(|v| v.requires_grad());
     let mut whole: &dyn Derived = formula;
-    if let Some(read) = few_of_function(formula, &own) {
+    if let Some(read) = operands_of_function(formula, &own, records) {
         given = given_of(name, formula, &own, read)?;
         (0..own.len()).filter(|&k| read.has(k + 1)).for_each(|k| own[k] = &given);
         outer = formula.outer();
@@ -277,7 +278,6 @@ fn apply(
     inputs.iter().for_each(|v| values.push(v.value_ref()));
     let mut operands = PerOperand::<&Tensor>::new();
     values.iter().for_each(|v| operands.push(v));
-    let records = is_grad_enabled() && inputs.iter().any(|v| v.requires_grad());
     let tracked = |k: usize| records && inputs[k].requires_grad();
     let known = |n: usize| KnownResults::of(name, formula, &operands, n, &tracked);
     let (mut reduced, mut results) = (None, Results::new());

@@ -78,6 +78,19 @@ fn functions_of_few_elements_are_those_of_operators() {
     }
 }
 
+/// A function of a large operand beside others that repeat is an operation of its own, too.
+#[test]
+fn functions_of_large_operands_are_those_of_operators() {
+    let shapes: [[&[usize]; 3]; 3] =
+        [[&[400, 90], &[90], &[400, 1]], [&[100, 11, 31], &[11, 1], &[31]], [&[80, 500], &[80, 500], &[1]]];
+    for (shapes, dtype) in shapes.into_iter().flat_map(|s| [DType::F32, DType::F64].map(|dtype| (s, dtype))) {
+        pairs! { shapes, dtype;
+            |x, w, b| x.tanh() * w + b => x.tanh().mul(w).and_then(|y| y.add(b));
+            |x, w, b| (x.sin() - w) * b => x.sin().sub(w).and_then(|y| y.mul(b));
+        }
+    }
+}
+
 /// The derivatives of higher order, too.
 #[test]
 fn differences_of_functions_of_few_elements() {

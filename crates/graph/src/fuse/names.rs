@@ -71,6 +71,11 @@ impl Names {
         (places.is_power_of_two() && places < 1 << FIRST_RESULT).then(|| places.trailing_zeros() as usize)
     }
 
+    /// Whether it is what an elementary function gives of the operand at this place.
+    pub(super) fn is_function_of(self, place: usize) -> bool {
+        FUNCTIONS.iter().any(|&function| self == Names::operand(place).made(function))
+    }
+
     /// The operands behind the names: in the place of functions that are not known stands what they read, which is stated for each.
     pub(super) fn through(mut self, known: CallSet, read: &[Names]) -> Names {
         for (nr, &names) in read.iter().enumerate().rev().filter(|&(nr, _)| !known.has(nr)) {
@@ -158,6 +163,13 @@ macro_rules! functions {
         of_one!($($name),*);
     };
 }
+macro_rules! prints {
+    ($($(#[$doc:meta])* $name:ident $name_:ident $line:tt;)*) => {
+        /// The prints of the elementary functions.
+        const FUNCTIONS: &[u64] = &[$(print_of(stringify!($name))),*];
+    };
+}
+foldback_tensor::__elementary!(prints);
 macro_rules! of_two {
     ($($f:ident),*) => {$(
         #[inline(always)]
