@@ -321,7 +321,7 @@ fn apply(
 fn given_of(name: &'static str, formula: &dyn Composed, operands: &[&Var], read: Names) -> Result<Var> {
     let values: PerOperand<ValueRef<'_>> = operands.iter().map(|v| v.value_ref()).collect();
     let values: PerOperand<&Tensor> = values.iter().map(|v| &**v).collect();
-    kernel::expect_meant(name, &values).map_err(|e| with_origins(e.into(), operands))?;
+    kernel::expect_meant(name, &values).map_err(|e| with_origins(e, operands))?;
     is_recording(operands);
     let _meant = broadcast_warning(BroadcastWarning::Off);
     let _line = LineGuard::set(location());

@@ -89,13 +89,16 @@ fn describe(
     })
 }
 
+/// Takes a kernel and what it reads.
+type TakeKernel<'t> = &'t mut dyn FnMut(&dyn BlockKernel, &[&Tensor]) -> Result<()>;
+
 /// The kernel of the gradients of some operands, and what it reads.
 fn with_kernel(
     formula: &dyn Derived,
     (used, inputs): (&[Option<Names>], &[usize]),
     ctx: &Context<'_>,
     g: &Tensor,
-    take: &mut dyn FnMut(&dyn BlockKernel, &[&Tensor]) -> Result<()>,
+    take: TakeKernel<'_>,
 ) -> Result<()> {
     let saved = |k: usize| ctx.values.get(RuleSlot::Input(k));
     // What was not saved is not read by any gradient that is used; what lies well stands in its place.

@@ -270,7 +270,7 @@ fn gradient_of_body<const FMA: bool, T: Float, F: Formula<N>, const N: usize, co
     let g = &g[..n];
     let x: [&[T]; N] = each(&[][..], |k| &x[k][..n]);
     let known = shortened(known, if KNOWS { F::CALLS } else { 0 }, 0..n);
-    for i in 0..n {
+    for (i, out) in out.iter_mut().enumerate() {
         let slopes = slopes_at::<Lane<T, FMA>, T, F, N, KNOWS>(f, g, x, known, i);
         let mut slope = slopes[0];
         for (k, &of_k) in slopes.iter().enumerate() {
@@ -278,7 +278,7 @@ fn gradient_of_body<const FMA: bool, T: Float, F: Formula<N>, const N: usize, co
                 slope = of_k;
             }
         }
-        out[i] = slope.0;
+        *out = slope.0;
     }
 }
 

@@ -30,7 +30,7 @@ impl<F: Formula<N>, const N: usize> Formula<N> for Outer<F> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{FloatKernel, GradientKernel, Num};
+    use super::super::{FloatKernel, GradientKernel};
     use super::*;
     use crate::Tensor;
     use crate::ops::kernel::{evaluate, evaluate_each};
