@@ -170,6 +170,9 @@ pub(super) fn operands_of_function(
 ) -> Option<Names> {
     const LEAST: usize = 1 << 15;
     let (place, dtype) = (formula.of_function()?, operands[0].dtype());
+    if operands.iter().all(|v| v.dims() == operands[0].dims()) {
+        return None;
+    }
     let shapes: PerOperand<&[usize]> = operands.iter().map(|v| v.dims()).collect();
     let n = broadcast_shapes(&shapes).ok()?.numel();
     let are_few = is_few(operands[place].numel(), n);
