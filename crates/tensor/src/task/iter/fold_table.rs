@@ -135,13 +135,13 @@ impl FoldTable {
             }
         }
         // A number that is repeated once, and not for each of some pieces.
-        let repeats = n >= 4 * room && !kernel.takes_a_number() && !kernel.takes_numbers(fold.dtype, room);
+        let repeats = n >= 4 * room && !kernel.takes_a_number();
         if added.is_none() && (!is_flat || repeats && operands.iter().any(Operand::is_one)) {
             // With what is read and what is computed, a piece of all that is laid out fits in the first-level cache.
             let laid_out =
                 operands.iter().filter(|o| !flat::lie_like(std::slice::from_ref(o), shape)).count();
             room = (2 * room / (laid_out + 2)).max(RUN);
-            pieces = Some(InPieces::new(kernel, operands, shape, (1, room), (room, fold.dtype))?);
+            pieces = Some(InPieces::new(operands, shape, (1, room), room)?);
         }
         Some((table, Elements::Computed { kernel, operands, pieces, dtype: fold.dtype, added, room }))
     }

@@ -10,7 +10,7 @@ use super::plan::{Plan, PlanAxis, Steps};
 use super::walk::{lay_out_all, repeat};
 use super::{Operand, flat};
 use crate::buffer::{Handle, Storage};
-use crate::dtype::{Block, BlockMut, DType};
+use crate::dtype::{Block, BlockMut};
 use crate::kernels::BlockKernel;
 
 /// Elements of a piece, where rows are not longer. Twice as many are one.
@@ -23,8 +23,6 @@ pub(super) struct InPieces<'a>(Vec<PieceOf<'a>>);
 enum PieceOf<'a> {
     /// they do
     InOrder(Block<'a>),
-    /// a number, which the kernel takes
-    Number(Block<'a>),
     /// the first ones, after which they repeat, have been laid out, and as many more as a piece has
     LaidOut { room: Handle, period: usize },
     /// they are laid out for a piece
@@ -49,20 +47,16 @@ pub(super) type Rooms = SmallVec<[Handle; 2]>;
 impl<'a> InPieces<'a> {
     /// Pieces of up to `len` elements, each of which begins at a multiple of `unit`. `None` if an operand has longer rows than `longest`.
     pub(super) fn new(
-        kernel: &dyn BlockKernel,
         operands: &[Operand<'a>],
         shape: &[usize],
         (unit, len): (usize, usize),
-        (longest, dtype): (usize, DType),
+        longest: usize,
     ) -> Option<InPieces<'a>> {
         let n = shape.iter().product::<usize>();
         let mut sources = Vec::with_capacity(operands.len());
         for op in operands {
-            if flat::lie_like(std::slice::from_ref(op), shape)
-                && (!op.is_one() || kernel.takes_numbers(dtype, len))
-            {
-                let block = op.one_or_all(0, n);
-                sources.push(if op.is_one() { PieceOf::Number(block) } else { PieceOf::InOrder(block) });
+            if !op.is_one() && flat::lie_like(std::slice::from_ref(op), shape) {
+                sources.push(PieceOf::InOrder(op.one_or_all(0, n)));
                 continue;
             }
             let mut axes = Plan::new(shape, std::slice::from_ref(op), false).axes;
@@ -112,7 +106,6 @@ impl<'a> InPieces<'a> {
         for source in &self.0 {
             blocks.push(match source {
                 PieceOf::InOrder(block) => block.range(from, len),
-                PieceOf::Number(block) => *block,
                 PieceOf::LaidOut { room, period } => room.block().range(from % period, len),
                 PieceOf::Laid(OwnRows { op, step, inner, row, .. }) => {
                     let room = rooms.next().expect("a room for each");
@@ -161,8 +154,7 @@ pub(super) fn compute(
     let n = outs[0].len();
     let row = n / shape.iter().find(|&&size| size != 1).unwrap_or(&1);
     let len = if n <= 2 * PIECE { n } else { (PIECE / row).max(1) * row };
-    let pieces = InPieces::new(kernel, operands, shape, (len, len), (usize::MAX, outs[0].dtype()))
-        .expect("no row is too long");
+    let pieces = InPieces::new(operands, shape, (len, len), usize::MAX).expect("no row is too long");
     let mut rooms = pieces.rooms();
     for from in (0..n).step_by(len) {
         let len = len.min(n - from);
