@@ -128,6 +128,28 @@ fn the_level_for_debugging_looks_at_places_too() {
     assert!(said().is_empty());
 }
 
+/// Whether what a function gives is saved beside the value, or computed before, or not.
+#[test]
+fn fused_operations_are_looked_at_once() {
+    listening();
+    let _guard = broadcast_warning(BroadcastWarning::Debug);
+    for size in [3, 40, 90] {
+        let (x, list) = (Tensor::zeros([size, size]), Tensor::zeros([size]));
+        for x in [Var::from(x.clone()), x.requires_grad()] {
+            for y in [
+                fuse!(|x, w| x.tanh() * w).call((&x, &list)),
+                fuse!(|x, w| x * w.tanh()).call((&x, &list)),
+                fuse!(|x, w| x.tanh() * w).sum((&x, &list), 0),
+            ] {
+                y.unwrap();
+            }
+            let texts = said();
+            let looked_at = |text: &&String| text.contains("fits more than one place");
+            assert_eq!(texts.iter().filter(looked_at).count(), 3, "{size}: {texts:?}");
+        }
+    }
+}
+
 #[test]
 fn the_setting_of_the_process_reaches_every_thread() {
     listening();

@@ -22,13 +22,15 @@ struct Arena {
     items: Vec<TracedValue>,
     /// what the formula computes in: the type of its first operand
     dtype: DType,
+    /// whether functions of steps are recorded, too, whose gradient is zero
+    steps: bool,
     /// the first operation that failed; everything after it is meaningless
     error: Option<Error>,
 }
 
 thread_local! {
     static ARENA: RefCell<Arena> =
-        const { RefCell::new(Arena { items: Vec::new(), dtype: DType::F64, error: None }) };
+        const { RefCell::new(Arena { items: Vec::new(), dtype: DType::F64, steps: false, error: None }) };
 }
 
 impl dyn RuleFormula {
@@ -41,6 +43,14 @@ impl dyn RuleFormula {
 /// Records a formula over variables.
 pub(crate) fn trace(operands: &[&Var], formula: &dyn Fn(&[Traced]) -> Traced) -> Result<Var> {
     trace_many(operands, &|x| smallvec::smallvec![formula(x)]).map(|mut results| results.remove(0))
+}
+
+/// The same as by operators: operands that it reads by way of functions of steps have a gradient, of zero.
+pub(crate) fn trace_operators(operands: &[&Var], formula: &dyn Fn(&[Traced]) -> Traced) -> Result<Var> {
+    trace(operands, &|x| {
+        ARENA.with_borrow_mut(|a| a.steps = true);
+        formula(x)
+    })
 }
 
 /// Records a formula with several results. A result that is a plain number gets shape and type of the first operand.
@@ -66,6 +76,7 @@ pub(crate) fn trace_many(
 struct Recording {
     start: usize,
     outer_dtype: DType,
+    outer_steps: bool,
     outer_error: Option<Error>,
 }
 
@@ -74,6 +85,7 @@ impl Recording {
         ARENA.with_borrow_mut(|a| Recording {
             start: a.items.len(),
             outer_dtype: std::mem::replace(&mut a.dtype, dtype),
+            outer_steps: std::mem::take(&mut a.steps),
             outer_error: a.error.take(),
         })
     }
@@ -91,6 +103,7 @@ impl Drop for Recording {
     fn drop(&mut self) {
         let items = ARENA.with_borrow_mut(|a| {
             a.dtype = self.outer_dtype;
+            a.steps = self.outer_steps;
             a.error = self.outer_error.take();
             a.items.split_off(self.start)
         });
@@ -197,10 +210,12 @@ fn compare(a: Traced, b: Traced, f: impl FnOnce(&Var, &Var) -> Result<Var>) -> T
     TracedMask(keep(f(&as_var(a), &as_var(b))))
 }
 
-macro_rules! flat {
+macro_rules! steps {
     ($($name:ident),*) => {$(
         fn $name(self) -> Traced {
-            unary(self, |v| Ok(Var::constant(v.value_ref().$name())), |n| Lane::<f64, false>(n).$name().0)
+            let is_recorded = ARENA.with_borrow(|a| a.steps);
+            let var = |v: &Var| if is_recorded { v.$name() } else { Var::constant(v.value_ref().$name()) };
+            unary(self, |v| Ok(var(v)), |n| Lane::<f64, false>(n).$name().0)
         }
     )*};
 }
@@ -233,7 +248,7 @@ impl Num for Traced {
     fn abs(self) -> Traced {
         unary(self, Var::try_abs, f64::abs)
     }
-    flat!(sign, floor, ceil, round, trunc);
+    steps!(sign, floor, ceil, round, trunc);
     fn maximum(self, o: Traced) -> Traced {
         keep(as_var(self).maximum(as_var(o)))
     }

@@ -94,3 +94,35 @@ fn matrices_of_derivatives_are_those_of_operators() {
     let plain = foldback::graph::jacobian(|w| w.mul(&x)?.sum([1, 2]), &w).unwrap();
     assert!(close(&of_w.value(), &plain.value(), 1e-5));
 }
+
+/// To a function of few of them, integers and masks are the numbers that they are to the whole.
+#[test]
+fn a_function_of_few_integers_or_masks_is_one_of_numbers() {
+    let f = fuse!(|x, w, m| x + (w * m - m - w).sigmoid());
+    let g = fuse!(|x, w, m| x + (w + m).sigmoid());
+    for (dtype, value) in [(DType::I64, (1i64 << 40) as f64), (DType::I64, 3.0), (DType::Bool, 1.0)] {
+        let operands = [&[90, 50][..], &[50], &[50]].map(|shape| Tensor::full(shape, value).to(dtype));
+        let [x, w, m] = operands.each_ref();
+        let numbers = operands.each_ref().map(|t| t.to(DType::F32));
+        let [a, b, c] = numbers.each_ref();
+        assert_eq!(f.call([x, w, m]).unwrap().value(), f.call([a, b, c]).unwrap().value(), "{dtype}");
+        assert_eq!(g.call([x, w, m]).unwrap().value(), g.call([a, b, c]).unwrap().value(), "{dtype}");
+    }
+}
+
+/// As by operators: zero, and not none.
+#[test]
+fn a_function_of_few_steps_has_a_gradient() {
+    let f = fuse!(|x, w| x * w.floor().exp());
+    let g = fuse!(|x, w, b| x * (w.sign() + b).exp());
+    for rows in [10, 200] {
+        let x = Tensor::ones([rows, 50]);
+        let w = Tensor::full([50], 0.5).requires_grad();
+        let b = Tensor::zeros([50]).requires_grad();
+        for y in [f.sum((&x, &w), ..), g.sum((&x, &w, &b), ..)] {
+            y.unwrap().backward().unwrap();
+            assert_eq!(w.grad(), Some(Tensor::zeros([50])), "{rows} rows");
+            w.zero_grad();
+        }
+    }
+}

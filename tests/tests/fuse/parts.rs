@@ -180,3 +180,35 @@ fn alike_gradients_of_one_variable_are_added() {
     fuse!(|x, h, b| (x + h + b).square()).sum([&x, &x, &b], ..).unwrap().backward().unwrap();
     assert_eq!(x.grad(), Some(tensor![10.0, -14.0]));
 }
+
+/// Gradients of several types.
+#[test]
+fn gradients_of_operands_of_several_types() {
+    for (kinds, seed) in [[DType::I64, DType::F32, DType::F64], [DType::F32, DType::F64, DType::F32]]
+        .into_iter()
+        .flat_map(|kinds| [1, 2, 3].map(|seed| (kinds, seed)))
+    {
+        let shapes: [&[usize]; 3] = [&[1, 100, 1], &[2, 1, 70], &[1]];
+        let values: Vec<Tensor> = (0..3)
+            .map(|k| {
+                fill(shapes[k], Domain::Any, &mut Random::new(seed + k as u64)).mul(5.0).unwrap().to(kinds[k])
+            })
+            .collect();
+        let dense = fill(&[2, 100, 70][..], Domain::Any, &mut Random::new(9));
+        let tracked = if kinds[0] == DType::I64 { 6 } else { 7 };
+        for weights in [None, Some(&dense)] {
+            let f = fuse!(|x, w, b| (x + b) * w);
+            let fused: Of<'_> = &|x| f.call(x).unwrap();
+            let plain: Of<'_> = &|[x, w, b]| x.add(b).unwrap().mul(w).unwrap();
+            let [found, want] = [fused, plain].map(|of| gradients(of, &values, tracked, weights));
+            for (found, want) in found.iter().zip(&want) {
+                match (found, want) {
+                    (Some(found), Some(want)) => {
+                        assert!(close(found, want, 1e-5), "{kinds:?} {found} {want}")
+                    }
+                    _ => assert_eq!(found.is_some(), want.is_some()),
+                }
+            }
+        }
+    }
+}

@@ -15,7 +15,7 @@ use crate::engine::{is_worth_it, record_folded};
 use crate::error::Result;
 use crate::node::{Describe, Node, Pointwise, Var};
 use crate::rule::Traced;
-use crate::traced::{trace, trace_many};
+use crate::traced::{trace_many, trace_operators};
 
 /// One item per operand.
 pub(super) type PerOperand<T> = SmallVec<[T; 4]>;
@@ -69,7 +69,7 @@ impl<F: Formula<N> + 'static, const N: usize> Composed for FloatKernel<F, N> {
     }
 
     fn given(&self, operands: &[&Var], read: Names) -> Result<Var> {
-        trace(operands, &|x| {
+        trace_operators(operands, &|x| {
             let calls = Calls::only_first();
             // Behind the function, and in the place of what it does not read, are numbers, with which nothing is recorded.
             let number = |k: usize| if read.has(k + 1) { x[k] } else { Traced::lit(1.0) };

@@ -138,8 +138,9 @@ const fn is_at(text: &[u8], start: usize, end: usize, name: &[u8]) -> bool {
     at == name.len()
 }
 
+/// Whether a byte is of a name, which may have letters of any alphabet.
 const fn is_of_a_name(c: u8) -> bool {
-    c.is_ascii_alphanumeric() || c == b'_'
+    c.is_ascii_alphanumeric() || c == b'_' || !c.is_ascii()
 }
 
 /// A captured number.
@@ -160,9 +161,18 @@ mod tests {
         assert_eq!(calls("x.sin() + x.sin().exp() + x.tanh()", FUNCTIONS), 4);
         assert_eq!(with_loops("x.softplus() * x.gelu().pow(x).pow_number(3.0) * w.normal_cdf()"), 6);
         assert_eq!(with_loops(&"x.exp()".repeat(20)), MOST_CALLS);
-        for formula in
-            ["", "x", "si", "1.0 - x", "sine(x)", "x.tan_()", "my_sin(x)", "tan2", "x.square().relu()"]
-        {
+        for formula in [
+            "",
+            "x",
+            "si",
+            "1.0 - x",
+            "sine(x)",
+            "x.tan_()",
+            "my_sin(x)",
+            "tan2",
+            "x.square().relu()",
+            "expé(x)",
+        ] {
             assert_eq!((calls(formula, ANGLES), calls(formula, FUNCTIONS)), (0, 0), "{formula}");
         }
     }
@@ -198,5 +208,6 @@ mod tests {
             assert_eq!(of_function(formula, &["x", "w", "m"]), expected, "{formula}");
         }
         assert_eq!(of_function("x.tanh()", &["x"]), None);
+        assert_eq!(of_function("x * σ.exp() + é", &["x", "σ", "é"]), Some(1));
     }
 }

@@ -87,6 +87,9 @@ pub(super) fn computed(
     let mut made = SmallVec::new();
     let value = match &target {
         _ if gives => {
+            if target.is_none() {
+                kernel::expect_meant(name, operands)?;
+            }
             made = kernel::evaluate_each(name, kernel, &reads)?;
             made.remove(0)
         }
@@ -177,7 +180,8 @@ pub(super) fn operands_of_function(
     let n = broadcast_shapes(&shapes).ok()?.numel();
     let are_few = is_few(operands[place].numel(), n);
     let is_kept = || records && n >= LEAST && is_worth_saving(n.saturating_mul(dtype.size()));
-    if !are_few && !is_kept() || operands.iter().any(|v| v.dtype() != dtype) {
+    // Integers and `bool` have operators of their own.
+    if !are_few && !is_kept() || !dtype.is_float() || operands.iter().any(|v| v.dtype() != dtype) {
         return None;
     }
     let [read] = formula.names_of_calls()[..] else { return None };
