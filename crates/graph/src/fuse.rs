@@ -46,7 +46,7 @@ use operands::{are_alike, variables};
 use results::{KnownResults, Results, computed, operands_of_function};
 
 /// A pointwise expression as one operation: one node, one pass over memory each way, nothing stored in between but small results of
-/// functions that the way back reads, and of functions of operands that the result repeats, which may have nodes of their own.
+/// functions that the way back reads, and of functions of operands that the result repeats. A single function may have nodes of its own.
 ///
 /// `fuse!(|x, w, b| (x * w + b).square())` makes a [`Fused`] of three operands, to be called as often as one likes. Its
 /// operands broadcast and promote as those of every operation; its gradients, to any order, come from the expression
