@@ -212,3 +212,56 @@ fn gradients_of_operands_of_several_types() {
         }
     }
 }
+
+/// What is changed between the passes gives no other gradients than by operators, or is refused.
+#[test]
+fn operands_that_change_are_those_of_operators() {
+    let x = Tensor::ones([100, 50]);
+    let run = |of: &dyn Fn(&Var, &Var) -> Var, changes: bool| -> Result<Option<Tensor>> {
+        let leaf = Tensor::full([50], 0.5).requires_grad();
+        let mut w = leaf.mul(2.0)?;
+        let y = of(&x.clone().into(), &w);
+        if changes {
+            w.add_(1.0)?;
+        }
+        y.sum(..)?.backward()?;
+        Ok(leaf.grad())
+    };
+    let sine = fuse!(|x, w| x * w.sin());
+    let exp = fuse!(|x, w| x * w.exp());
+    let pairs: [[&dyn Fn(&Var, &Var) -> Var; 2]; 2] = [
+        [&|x, w| sine.call((x, w)).unwrap(), &|x, w| x.mul(w.sin()).unwrap()],
+        [&|x, w| exp.call((x, w)).unwrap(), &|x, w| x.mul(w.exp()).unwrap()],
+    ];
+    for [fused, plain] in pairs {
+        for changes in [false, true] {
+            let [found, want] = [run(fused, changes), run(plain, changes)];
+            assert_eq!(found.is_err(), want.is_err());
+            if let (Ok(found), Ok(want)) = (found, want) {
+                assert_eq!(found, want);
+            }
+        }
+    }
+}
+
+/// Hooks see the gradients, and what is computed again has the same ones.
+#[test]
+fn hooks_and_checkpoints_go_by_the_nodes() {
+    let x = Tensor::ones([100, 50]).requires_grad();
+    let f = fuse!(|x, w| x * w.exp());
+    let run = |again: bool| {
+        let w = Tensor::full([50], 0.5).requires_grad();
+        let doubled = w.mul(2.0).unwrap();
+        doubled.register_hook(|g| g.mul(3.0)).unwrap();
+        let y = match again {
+            true => {
+                foldback::graph::checkpoint(move |[x, w]: &[Var; 2]| f.call([x, w]), [&x, &doubled]).unwrap()
+            }
+            false => f.call([&x, &doubled]).unwrap(),
+        };
+        y.sum(..).unwrap().backward().unwrap();
+        w.grad().unwrap()
+    };
+    assert!(close(&run(false), &Tensor::full([50], 600.0 * 1f64.exp()), 1e-5));
+    assert_eq!(run(true), run(false));
+}
