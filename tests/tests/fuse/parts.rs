@@ -5,6 +5,7 @@ use foldback::tensor::{BroadcastWarning, broadcast_warning};
 use super::*;
 
 type Of<'f> = &'f dyn Fn([&Var; 3]) -> Var;
+type OfTwo<'f> = &'f dyn Fn(&Var, &Var) -> Var;
 
 /// Weights of the result's elements, or none: the incoming gradient is one number then.
 fn gradients(of: Of<'_>, values: &[Tensor], tracked: usize, weights: Option<&Tensor>) -> Vec<Option<Tensor>> {
@@ -217,7 +218,7 @@ fn gradients_of_operands_of_several_types() {
 #[test]
 fn operands_that_change_are_those_of_operators() {
     let x = Tensor::ones([100, 50]);
-    let run = |of: &dyn Fn(&Var, &Var) -> Var, changes: bool| -> Result<Option<Tensor>> {
+    let run = |of: OfTwo<'_>, changes: bool| -> Result<Option<Tensor>> {
         let leaf = Tensor::full([50], 0.5).requires_grad();
         let mut w = leaf.mul(2.0)?;
         let y = of(&x.clone().into(), &w);
@@ -229,7 +230,7 @@ fn operands_that_change_are_those_of_operators() {
     };
     let sine = fuse!(|x, w| x * w.sin());
     let exp = fuse!(|x, w| x * w.exp());
-    let pairs: [[&dyn Fn(&Var, &Var) -> Var; 2]; 2] = [
+    let pairs: [[OfTwo<'_>; 2]; 2] = [
         [&|x, w| sine.call((x, w)).unwrap(), &|x, w| x.mul(w.sin()).unwrap()],
         [&|x, w| exp.call((x, w)).unwrap(), &|x, w| x.mul(w.exp()).unwrap()],
     ];
