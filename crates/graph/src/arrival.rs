@@ -7,7 +7,7 @@
 use foldback_tensor::{Shape, broadcast_shapes};
 
 use crate::node::{Arrival, Node, NodeKind, Way};
-use crate::rule::RuleSlot;
+use crate::slot::RuleSlot;
 
 /// How the gradient of an input arrives. None for an input that has no gradient.
 pub(crate) fn arrival(node: &Node, input: usize) -> Option<Arrival> {

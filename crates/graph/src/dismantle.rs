@@ -9,8 +9,8 @@ use std::sync::atomic::Ordering;
 
 use smallvec::SmallVec;
 
+use crate::node::rule::NOTHING;
 use crate::node::{DROPPED, Describe, EMPTIED, Node, NodeKind, Var, VarKind};
-use crate::rule::NOTHING;
 
 /// Parts of dropped nodes that may own further nodes. They are only there to be dropped.
 pub(crate) enum Rest {

@@ -6,7 +6,7 @@ use foldback_tensor::{Packed, Tensor};
 use smallvec::SmallVec;
 
 use crate::budget::Budgeted;
-use crate::rule::RuleSlot;
+use crate::slot::RuleSlot;
 
 /// Note [Places of saved values]
 /// Every input has a place in the list of what a node keeps, then every output: `RuleSlot::Input(n)` is at `n`,

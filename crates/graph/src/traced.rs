@@ -1,37 +1,20 @@
 //! `Traced`: formulas over recorded values, so that the gradient's formula is also the graph of the gradient.
 
-use std::cell::RefCell;
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
 use foldback_tensor::kernel::{Lane, Num, Real};
 use foldback_tensor::{DType, Tensor};
 use smallvec::SmallVec;
 
-use crate::error::{Error, Result};
+use crate::error::Result;
+use crate::input::VarRef;
 use crate::node::Var;
-use crate::rule::{RuleFormula, Traced};
+use crate::node::rule::{RuleFormula, Trace, Traced};
 
-/// What a handle stands for.
-#[derive(Clone)]
-enum TracedValue {
-    Var(Var),
-    Number(f64),
-}
-
-struct Arena {
-    items: Vec<TracedValue>,
-    /// what the formula computes in: the type of its first operand
-    dtype: DType,
-    /// whether functions of steps are recorded, too, whose gradient is zero
-    steps: bool,
-    /// the first operation that failed; everything after it is meaningless
-    error: Option<Error>,
-}
-
-thread_local! {
-    static ARENA: RefCell<Arena> =
-        const { RefCell::new(Arena { items: Vec::new(), dtype: DType::F64, steps: false, error: None }) };
-}
+/// What a formula makes of its operands.
+type TracedFormula<'f> = &'f dyn for<'a> Fn(&[Traced<'a>]) -> Traced<'a>;
+/// The same of several formulas.
+type TracedFormulas<'f> = &'f dyn for<'a> Fn(&[Traced<'a>]) -> SmallVec<[Traced<'a>; 4]>;
 
 impl dyn RuleFormula {
     /// Records it.
@@ -41,151 +24,113 @@ impl dyn RuleFormula {
 }
 
 /// Records a formula over variables.
-pub(crate) fn trace(operands: &[&Var], formula: &dyn Fn(&[Traced]) -> Traced) -> Result<Var> {
-    trace_many(operands, &|x| smallvec::smallvec![formula(x)]).map(|mut results| results.remove(0))
+pub(crate) fn trace(operands: &[&Var], formula: TracedFormula<'_>) -> Result<Var> {
+    recorded(Trace::of(operands[0].dtype(), false), operands, formula)
 }
 
 /// The same as by operators: operands that it reads by way of functions of steps have a gradient, of zero.
-pub(crate) fn trace_operators(operands: &[&Var], formula: &dyn Fn(&[Traced]) -> Traced) -> Result<Var> {
-    trace(operands, &|x| {
-        ARENA.with_borrow_mut(|a| a.steps = true);
-        formula(x)
-    })
+pub(crate) fn trace_operators(operands: &[&Var], formula: TracedFormula<'_>) -> Result<Var> {
+    recorded(Trace::of(operands[0].dtype(), true), operands, formula)
 }
 
-/// Records a formula with several results. A result that is a plain number gets shape and type of the first operand.
-pub(crate) fn trace_many(
-    operands: &[&Var],
-    formula: &dyn Fn(&[Traced]) -> SmallVec<[Traced; 4]>,
-) -> Result<SmallVec<[Var; 4]>> {
-    let like = operands[0];
-    let recording = Recording::start(like.dtype());
-    let handles: SmallVec<[Traced; 8]> =
-        operands.iter().map(|&v| push(TracedValue::Var(v.clone()))).collect();
-    let results: SmallVec<[TracedValue; 4]> = formula(&handles).into_iter().map(item).collect();
-    recording.finish()?;
-    let result = |item: TracedValue| match item {
-        TracedValue::Var(v) => Ok(v),
-        TracedValue::Number(n) => Ok(Var::constant(Tensor::try_full_with(like.shape(), n, like.dtype())?)),
-    };
-    results.into_iter().map(result).collect()
+fn recorded(trace: Trace, operands: &[&Var], formula: TracedFormula<'_>) -> Result<Var> {
+    let result = result(formula(&handles(&trace, operands)), operands[0], &trace);
+    trace.done(result)
 }
 
-/// A formula that is being recorded, perhaps inside another one's recording; it leaves the arena as it found it, also
-/// when it panics.
-struct Recording {
-    start: usize,
-    outer_dtype: DType,
-    outer_steps: bool,
-    outer_error: Option<Error>,
+/// Records a formula with several results.
+pub(crate) fn trace_many(operands: &[&Var], formula: TracedFormulas<'_>) -> Result<SmallVec<[Var; 4]>> {
+    let trace = Trace::of(operands[0].dtype(), false);
+    let results = formula(&handles(&trace, operands));
+    let results = results.into_iter().map(|item| result(item, operands[0], &trace)).collect();
+    trace.done(results)
 }
 
-impl Recording {
-    fn start(dtype: DType) -> Recording {
-        ARENA.with_borrow_mut(|a| Recording {
-            start: a.items.len(),
-            outer_dtype: std::mem::replace(&mut a.dtype, dtype),
-            outer_steps: std::mem::take(&mut a.steps),
-            outer_error: a.error.take(),
-        })
-    }
+fn handles<'a>(trace: &'a Trace, operands: &[&'a Var]) -> SmallVec<[Traced<'a>; 8]> {
+    let mut handles = SmallVec::new();
+    operands.iter().for_each(|v| handles.push(Traced::Var(v, trace)));
+    handles
+}
 
-    /// The error of this formula, if there was one.
-    fn finish(self) -> Result<()> {
-        match ARENA.with_borrow_mut(|a| a.error.take()) {
-            Some(error) => Err(error),
-            None => Ok(()),
-        }
+/// A result as a variable: a plain number gets shape and type of the first operand.
+fn result(item: Traced<'_>, like: &Var, trace: &Trace) -> Result<Var> {
+    match item {
+        Traced::Var(v, _) => Ok(v.clone()),
+        // Nobody sees it.
+        Traced::Number(_) if trace.has_failed() => Ok(like.clone()),
+        Traced::Number(n) => Ok(Var::constant(Tensor::try_full_with(like.shape(), n, like.dtype())?)),
     }
 }
 
-impl Drop for Recording {
-    fn drop(&mut self) {
-        let items = ARENA.with_borrow_mut(|a| {
-            a.dtype = self.outer_dtype;
-            a.steps = self.outer_steps;
-            a.error = self.outer_error.take();
-            a.items.split_off(self.start)
-        });
-        // Outside the arena: what they own may record something when it is dropped.
-        drop(items);
-    }
-}
-
-fn push(item: TracedValue) -> Traced {
-    ARENA.with_borrow_mut(|a| {
-        a.items.push(item);
-        Traced(a.items.len() as u32 - 1)
-    })
-}
-
-fn item(t: Traced) -> TracedValue {
-    ARENA.with_borrow(|a| a.items[t.0 as usize].clone())
-}
-
-/// Keeps a result, or the first error and something to go on with.
-fn keep(result: Result<Var>) -> Traced {
-    match result {
-        Ok(v) => push(TracedValue::Var(v)),
-        Err(e) => {
-            ARENA.with_borrow_mut(|a| {
-                a.error.get_or_insert(e);
-            });
-            push(TracedValue::Number(f64::NAN))
-        }
-    }
-}
-
-/// A binary operation on whatever the two handles stand for.
-fn binary(
-    a: Traced,
-    b: Traced,
+/// A binary operation on whatever the two are.
+fn binary<'a>(
+    a: Traced<'a>,
+    b: Traced<'a>,
     vars: impl FnOnce(&Var, &Var) -> Result<Var>,
     right: impl FnOnce(&Var, f64) -> Result<Var>,
     left: impl FnOnce(f64, &Var) -> Result<Var>,
     numbers: impl FnOnce(f64, f64) -> f64,
-) -> Traced {
-    match (item(a), item(b)) {
-        (TracedValue::Var(a), TracedValue::Var(b)) => keep(vars(&a, &b)),
-        (TracedValue::Var(a), TracedValue::Number(b)) => keep(right(&a, b)),
-        (TracedValue::Number(a), TracedValue::Var(b)) => keep(left(a, &b)),
-        (TracedValue::Number(a), TracedValue::Number(b)) => push(TracedValue::Number(numbers(a, b))),
+) -> Traced<'a> {
+    match (a, b) {
+        (Traced::Var(a, trace), Traced::Var(b, _)) => trace.keep(vars(a, b)),
+        (Traced::Var(a, trace), Traced::Number(b)) => trace.keep(right(a, b)),
+        (Traced::Number(a), Traced::Var(b, trace)) => trace.keep(left(a, b)),
+        (Traced::Number(a), Traced::Number(b)) => Traced::Number(numbers(a, b)),
     }
 }
 
-fn unary(a: Traced, var: impl FnOnce(&Var) -> Result<Var>, number: impl FnOnce(f64) -> f64) -> Traced {
-    match item(a) {
-        TracedValue::Var(a) => keep(var(&a)),
-        TracedValue::Number(a) => push(TracedValue::Number(number(a))),
+fn unary<'a>(
+    a: Traced<'a>,
+    var: impl FnOnce(&Var) -> Result<Var>,
+    number: impl FnOnce(f64) -> f64,
+) -> Traced<'a> {
+    match a {
+        Traced::Var(a, trace) => trace.keep(var(a)),
+        Traced::Number(a) => Traced::Number(number(a)),
     }
 }
 
-/// The value as a variable, for operations that have no form for numbers.
-fn as_var(t: Traced) -> Var {
-    match item(t) {
-        TracedValue::Var(v) => v,
-        TracedValue::Number(n) => Var::constant(Tensor::full_with((), n, ARENA.with_borrow(|a| a.dtype))),
+/// A number as a variable without axes, for operations that have no form for numbers.
+fn as_var(t: Traced<'_>, dtype: DType) -> VarRef<'_> {
+    match t {
+        Traced::Var(v, _) => VarRef::Borrowed(v),
+        Traced::Number(n) => VarRef::Owned(Var::constant(Tensor::full_with((), n, dtype))),
+    }
+}
+
+/// A binary operation that has no form for numbers.
+fn of_vars<'a>(
+    a: Traced<'a>,
+    b: Traced<'a>,
+    vars: impl Fn(&Var, &Var) -> Result<Var>,
+    numbers: impl FnOnce(f64, f64) -> f64,
+) -> Traced<'a> {
+    match (a, b) {
+        (Traced::Var(_, trace), _) | (_, Traced::Var(_, trace)) => {
+            trace.keep(vars(&as_var(a, trace.dtype), &as_var(b, trace.dtype)))
+        }
+        (Traced::Number(a), Traced::Number(b)) => Traced::Number(numbers(a, b)),
     }
 }
 
 macro_rules! operator {
     ($trait:ident $f:ident $left:ident $op:tt) => {
-        impl $trait for Traced {
-            type Output = Traced;
-            fn $f(self, o: Traced) -> Traced {
+        impl<'a> $trait for Traced<'a> {
+            type Output = Traced<'a>;
+            fn $f(self, o: Traced<'a>) -> Traced<'a> {
                 binary(self, o, |a, b| Var::$f(a, b), |a, b| Var::$f(a, b), |a, b| Var::$left(b, a), |a, b| a $op b)
             }
         }
-        impl $trait<f64> for Traced {
-            type Output = Traced;
-            fn $f(self, o: f64) -> Traced {
-                self.$f(Traced::lit(o))
+        impl<'a> $trait<f64> for Traced<'a> {
+            type Output = Traced<'a>;
+            fn $f(self, o: f64) -> Traced<'a> {
+                self.$f(Traced::Number(o))
             }
         }
-        impl $trait<Traced> for f64 {
-            type Output = Traced;
-            fn $f(self, o: Traced) -> Traced {
-                Traced::lit(self).$f(o)
+        impl<'a> $trait<Traced<'a>> for f64 {
+            type Output = Traced<'a>;
+            fn $f(self, o: Traced<'a>) -> Traced<'a> {
+                Traced::Number(self).$f(o)
             }
         }
     };
@@ -195,93 +140,133 @@ operator!(Sub sub rsub -);
 operator!(Mul mul mul *);
 operator!(Div div rdiv /);
 
-impl Neg for Traced {
-    type Output = Traced;
-    fn neg(self) -> Traced {
+impl<'a> Neg for Traced<'a> {
+    type Output = Traced<'a>;
+    fn neg(self) -> Traced<'a> {
         unary(self, Var::try_neg, |a| -a)
     }
 }
 
-/// A recorded truth value: a `bool` constant in the same arena.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct TracedMask(Traced);
+/// A recorded truth value: a constant of `bool`, or a number that is 0 or 1.
+#[derive(Clone, Copy)]
+pub(crate) struct TracedMask<'a>(Traced<'a>);
 
-fn compare(a: Traced, b: Traced, f: impl FnOnce(&Var, &Var) -> Result<Var>) -> TracedMask {
-    TracedMask(keep(f(&as_var(a), &as_var(b))))
+fn compare<'a>(
+    a: Traced<'a>,
+    b: Traced<'a>,
+    vars: fn(&Var, &Var) -> Result<Var>,
+    numbers: fn(&f64, &f64) -> bool,
+) -> TracedMask<'a> {
+    TracedMask(of_vars(a, b, vars, |a, b| f64::from(numbers(&a, &b))))
+}
+
+fn of_masks<'a>(
+    TracedMask(a): TracedMask<'a>,
+    TracedMask(b): TracedMask<'a>,
+    op: fn(&Tensor, &Tensor) -> Result<Tensor>,
+    numbers: fn(f64, f64) -> f64,
+) -> TracedMask<'a> {
+    let tensors = |a: Traced<'_>, b: Traced<'_>| {
+        let [a, b] = [a, b].map(|t| as_var(t, DType::Bool));
+        op(&a.value_ref(), &b.value_ref())
+    };
+    TracedMask(match (a, b) {
+        (Traced::Var(_, trace), _) | (_, Traced::Var(_, trace)) => {
+            trace.keep(tensors(a, b).map(Var::constant))
+        }
+        (Traced::Number(a), Traced::Number(b)) => Traced::Number(numbers(a, b)),
+    })
 }
 
 macro_rules! steps {
     ($($name:ident),*) => {$(
-        fn $name(self) -> Traced {
-            let is_recorded = ARENA.with_borrow(|a| a.steps);
-            let var = |v: &Var| if is_recorded { v.$name() } else { Var::constant(v.value_ref().$name()) };
-            unary(self, |v| Ok(var(v)), |n| Lane::<f64, false>(n).$name().0)
+        fn $name(self) -> Traced<'a> {
+            match self {
+                Traced::Var(v, trace) if trace.steps => trace.keep(Ok(v.$name())),
+                Traced::Var(v, trace) => trace.keep(Ok(Var::constant(v.value_ref().$name()))),
+                Traced::Number(n) => Traced::Number(Lane::<f64, false>(n).$name().0),
+            }
         }
     )*};
 }
-impl Num for Traced {
-    type Mask = TracedMask;
-    fn lit(v: f64) -> Traced {
-        push(TracedValue::Number(v))
+impl<'a> Num for Traced<'a> {
+    type Mask = TracedMask<'a>;
+    fn lit(v: f64) -> Traced<'a> {
+        Traced::Number(v)
     }
-    fn lt(self, o: Traced) -> TracedMask {
-        compare(self, o, |a, b| a.lt(b))
+    fn lt(self, o: Traced<'a>) -> TracedMask<'a> {
+        compare(self, o, |a, b| a.lt(b), f64::lt)
     }
-    fn le(self, o: Traced) -> TracedMask {
-        compare(self, o, |a, b| a.le(b))
+    fn le(self, o: Traced<'a>) -> TracedMask<'a> {
+        compare(self, o, |a, b| a.le(b), f64::le)
     }
-    fn eq(self, o: Traced) -> TracedMask {
-        compare(self, o, |a, b| a.eq(b))
+    fn eq(self, o: Traced<'a>) -> TracedMask<'a> {
+        compare(self, o, |a, b| a.eq(b), f64::eq)
     }
-    fn and(a: TracedMask, b: TracedMask) -> TracedMask {
-        compare(a.0, b.0, |a, b| Ok(Var::constant(a.value_ref().logical_and(&*b.value_ref())?)))
+    fn and(a: TracedMask<'a>, b: TracedMask<'a>) -> TracedMask<'a> {
+        of_masks(a, b, |a, b| a.logical_and(b), |a, b| a.min(b))
     }
-    fn or(a: TracedMask, b: TracedMask) -> TracedMask {
-        compare(a.0, b.0, |a, b| Ok(Var::constant(a.value_ref().logical_or(&*b.value_ref())?)))
+    fn or(a: TracedMask<'a>, b: TracedMask<'a>) -> TracedMask<'a> {
+        of_masks(a, b, |a, b| a.logical_or(b), |a, b| a.max(b))
     }
-    fn not(a: TracedMask) -> TracedMask {
-        TracedMask(unary(a.0, |v| Ok(Var::constant(v.value_ref().logical_not())), |n| n))
+    fn not(a: TracedMask<'a>) -> TracedMask<'a> {
+        TracedMask(unary(a.0, |v| Ok(Var::constant(v.value_ref().logical_not())), |n| 1.0 - n))
     }
-    fn select(mask: TracedMask, yes: Traced, no: Traced) -> Traced {
-        keep(as_var(mask.0).where_cond(as_var(yes), as_var(no)))
+    fn select(TracedMask(mask): TracedMask<'a>, yes: Traced<'a>, no: Traced<'a>) -> Traced<'a> {
+        match (mask, yes, no) {
+            (Traced::Var(_, trace), ..) | (_, Traced::Var(_, trace), _) | (.., Traced::Var(_, trace)) => {
+                let [yes, no] = [yes, no].map(|t| as_var(t, trace.dtype));
+                trace.keep(as_var(mask, DType::Bool).where_cond(&*yes, &*no))
+            }
+            (Traced::Number(mask), ..) => {
+                if mask == 0.0 {
+                    no
+                } else {
+                    yes
+                }
+            }
+        }
     }
-    fn abs(self) -> Traced {
+    fn square(self) -> Traced<'a> {
+        function(self, Var::square, |n| n * n)
+    }
+    fn abs(self) -> Traced<'a> {
         unary(self, Var::try_abs, f64::abs)
     }
     steps!(sign, floor, ceil, round, trunc);
-    fn maximum(self, o: Traced) -> Traced {
-        keep(as_var(self).maximum(as_var(o)))
+    fn maximum(self, o: Traced<'a>) -> Traced<'a> {
+        of_vars(self, o, |a, b| a.maximum(b), |a, b| Lane::<f64, false>(a).maximum(Lane(b)).0)
     }
-    fn minimum(self, o: Traced) -> Traced {
-        keep(as_var(self).minimum(as_var(o)))
+    fn minimum(self, o: Traced<'a>) -> Traced<'a> {
+        of_vars(self, o, |a, b| a.minimum(b), |a, b| Lane::<f64, false>(a).minimum(Lane(b)).0)
     }
-    fn relu(self) -> Traced {
+    fn relu(self) -> Traced<'a> {
         unary(self, Var::try_relu, |n| Lane::<f64, false>(n).relu().0)
     }
 }
 
 macro_rules! functions {
     ($($(#[$doc:meta])* $name:ident $name_:ident $line:tt;)*) => {$(
-        fn $name(self) -> Traced {
+        fn $name(self) -> Traced<'a> {
             function(self, Var::$name, |a| Lane::<f64, false>(a).$name().0)
         }
     )*};
 }
 
-fn function(a: Traced, var: fn(&Var) -> Var, number: fn(f64) -> f64) -> Traced {
+fn function<'a>(a: Traced<'a>, var: fn(&Var) -> Var, number: fn(f64) -> f64) -> Traced<'a> {
     unary(a, |v| Ok(var(v)), number)
 }
 
-impl Real for Traced {
+impl<'a> Real for Traced<'a> {
     foldback_tensor::__elementary!(functions);
-    fn gelu(self) -> Traced {
+    fn gelu(self) -> Traced<'a> {
         function(self, Var::gelu, |a| Lane::<f64, false>(a).gelu().0)
     }
-    fn pow(self, o: Traced) -> Traced {
+    fn pow(self, o: Traced<'a>) -> Traced<'a> {
         // Not the form with a number, in which half powers are roots: that is `pow_number`.
-        binary(self, o, |a, b| a.pow(b), |a, _| a.pow(as_var(o)), |_, b| as_var(self).pow(b), f64::powf)
+        of_vars(self, o, |a, b| a.pow(b), f64::powf)
     }
-    fn pow_number(self, exponent: f64) -> Traced {
+    fn pow_number(self, exponent: f64) -> Traced<'a> {
         let of_number = |a: f64| match exponent {
             0.5 => a.sqrt(),
             -0.5 => 1.0 / a.sqrt(),
@@ -327,12 +312,12 @@ mod tests {
             let lanes = kernel::evaluate("lanes", &FloatKernel(formula), &[&tensor(a), &tensor(b)]);
             let expected: f64 = lanes.and_then(|t| t.item()).expect("one number");
             let (x, y) = (Var::from(tensor(a)), Var::from(tensor(b)));
-            type Form<'a> = (&'a str, &'a dyn Fn(&[Traced]) -> Traced);
+            type Form<'f> = (&'f str, TracedFormula<'f>);
             let forms: [Form<'_>; 4] = [
                 ("variables", &|t| formula.eval([t[0], t[1]])),
-                ("numbers", &|_| formula.eval([Traced::lit(a), Traced::lit(b)])),
-                ("a variable and a number", &|t| formula.eval([t[0], Traced::lit(b)])),
-                ("a number and a variable", &|t| formula.eval([Traced::lit(a), t[1]])),
+                ("numbers", &|_| formula.eval([Traced::Number(a), Traced::Number(b)])),
+                ("a variable and a number", &|t| formula.eval([t[0], Traced::Number(b)])),
+                ("a number and a variable", &|t| formula.eval([Traced::Number(a), t[1]])),
             ];
             for (form, recorded) in forms {
                 let result = trace(&[&x, &y], recorded).expect("equal shapes").value();

@@ -13,7 +13,7 @@ use foldback_tensor::{Shape, StateCell, Tensor};
 use smallvec::SmallVec;
 
 use super::account::{Account, Deposit};
-use crate::rule::RuleValue;
+use crate::slot::RuleValue;
 
 /// A result, for all nodes that save it.
 pub(crate) struct Made {

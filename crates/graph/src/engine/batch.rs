@@ -20,8 +20,8 @@ use crate::gradient::add_to;
 use crate::hooks::{Gradients, Hooks};
 use crate::lead::Lead;
 use crate::mode::LineGuard;
+use crate::node::rule::{Rule, RuleKernel};
 use crate::node::{Context, Describe, Flow, InputMetadata, Node, NodeKind, Var, VarKind};
-use crate::rule::{Rule, RuleKernel};
 use crate::saved::Unpacked;
 
 impl GraphTask {

@@ -13,9 +13,10 @@ use super::{GraphTask, is_wanted, nodes_towards};
 use crate::error::Result;
 use crate::lead::Lead;
 use crate::mode::LineGuard;
+use crate::node::rule::{Gradient, Rule, RuleFormula, RuleKernel};
 use crate::node::{Context, Describe, Edge, Flow, Mood, Node, NodeKind, Var, VarKind, Work};
-use crate::rule::{Gradient, Rule, RuleFormula, RuleKernel, RuleSlot};
 use crate::saved::Unpacked;
+use crate::slot::RuleSlot;
 
 impl GraphTask {
     /// Runs a node that has received a gradient for one of its outputs at least.

@@ -16,7 +16,7 @@ use crate::error::Result;
 use crate::mode::enable_grad;
 use crate::node::{Context, Edge, Flow, Mood, Take, Var};
 use crate::record::{Reads, record_function};
-use crate::rule::RuleSlot;
+use crate::slot::RuleSlot;
 
 /// Whether a gradient of shape `full` is large, and is folded to an input of shape `to`.
 pub(crate) fn is_worth_it(full: &Shape, to: &Shape) -> bool {

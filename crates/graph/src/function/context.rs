@@ -10,7 +10,7 @@ use super::own::ContextParts;
 use crate::error::{GraphFacts, Result};
 use crate::fuse::{Fused, Operands};
 use crate::node::{Flow, Var};
-use crate::rule::RuleSlot;
+use crate::slot::RuleSlot;
 
 /// What the backward function of an operation of one's own sees.
 ///

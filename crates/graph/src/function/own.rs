@@ -9,7 +9,7 @@ use crate::arrival::perhaps_unfolded;
 use crate::error::{GraphFacts, Result};
 use crate::node::{Able, Context, Flow, Mood, Take, Var};
 use crate::record::{Reads, record_function};
-use crate::rule::RuleSlot;
+use crate::slot::RuleSlot;
 
 /// One per input, where there is one.
 pub(super) type Given = SmallVec<[Option<Var>; 2]>;

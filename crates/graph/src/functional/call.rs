@@ -12,9 +12,9 @@ use crate::error::{GraphFacts, Result};
 use crate::grad::Grad;
 use crate::lead::Lead;
 use crate::mode::{enable_grad, is_grad_enabled};
+use crate::node::rule::{Gradient, Rule};
 use crate::node::{Edge, Node, Var};
 use crate::record::record_rule;
-use crate::rule::{Gradient, Rule};
 
 /// A variable of its own for a value that has a history: derivatives for an argument are not those for the variable that was
 /// given, which the function may capture, too.

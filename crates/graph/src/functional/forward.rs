@@ -26,9 +26,10 @@ use crate::error::{Error, GraphFacts, Result};
 use crate::gradient::add_to;
 use crate::lead::Lead;
 use crate::mode::{GradMode, LineGuard};
+use crate::node::rule::{Rule, RuleKernel};
 use crate::node::{Context, Describe, Edge, Flow, Mood, Node, NodeKind, Var, Work, next_number};
-use crate::rule::{Rule, RuleKernel, RuleSlot};
 use crate::saved::Unpacked;
+use crate::slot::RuleSlot;
 
 /// How tangents are computed.
 pub(super) struct Forward {

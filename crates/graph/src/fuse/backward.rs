@@ -13,7 +13,7 @@ use super::results::{KernelReads, is_few, place_results};
 use crate::error::Result;
 use crate::lead::Lead;
 use crate::node::{Arrival, Context, Describe, Flow, Mood, Node, Take, Var, Way, Work};
-use crate::rule::RuleSlot;
+use crate::slot::RuleSlot;
 use crate::table::unreduced;
 
 /// A fused operation as its node remembers it.

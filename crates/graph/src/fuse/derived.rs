@@ -4,7 +4,7 @@ use std::array;
 
 use foldback_tensor::kernel::{
     BlockKernel, CallSet, Called, Calls, Dual, FloatKernel, FloatOps, Formula, GivingKernel, GradientKernel,
-    KnownInputs, MOST_CALLS, Num, Outer, Real,
+    KnownInputs, MOST_CALLS, Outer, Real,
 };
 use smallvec::SmallVec;
 
@@ -13,8 +13,8 @@ use super::backward::FusedBackward;
 use super::names::Names;
 use crate::engine::{is_worth_it, record_folded};
 use crate::error::Result;
+use crate::node::rule::Traced;
 use crate::node::{Describe, Node, Pointwise, Var};
-use crate::rule::Traced;
 use crate::traced::{trace_many, trace_operators};
 
 /// One item per operand.
@@ -44,11 +44,17 @@ pub(crate) trait Derived: Pointwise + Send + Sync {
     /// The kernel of the gradients of some operands that reads what some functions give.
     fn knowing(&self, inputs: &[usize], known: KnownInputs) -> Box<dyn BlockKernel>;
 
+    /// What the value is made of.
+    fn value_names(&self) -> Names;
+
+    /// The value, by operators.
+    fn by_operators(&self, operands: &[&Var]) -> Result<Var>;
+
     /// What a node of the formula remembers.
     fn backward(&self, reduced: Reduction) -> Box<dyn Describe>;
 
     /// Records the gradients of some operands, in the order of all. `x` is the incoming gradient and the operands.
-    fn slopes_of(&self, x: &[Traced], wanted: &[usize]) -> PerOperand<Option<Traced>>;
+    fn slopes_of<'a>(&self, x: &[Traced<'a>], wanted: &[usize]) -> PerOperand<Option<Traced<'a>>>;
 }
 
 /// A formula that may be two.
@@ -72,8 +78,8 @@ impl<F: Formula<N> + 'static, const N: usize> Composed for FloatKernel<F, N> {
         trace_operators(operands, &|x| {
             let calls = Calls::only_first();
             // Behind the function, and in the place of what it does not read, are numbers, with which nothing is recorded.
-            let number = |k: usize| if read.has(k + 1) { x[k] } else { Traced::lit(1.0) };
-            self.0.eval::<Called<'_, Traced>>(array::from_fn(|k| calls.of(number(k))));
+            let number = |k: usize| if read.has(k + 1) { x[k] } else { Traced::Number(1.0) };
+            self.0.eval::<Called<'_, Traced<'_>>>(array::from_fn(|k| calls.of(number(k))));
             calls.given()
         })
     }
@@ -154,11 +160,19 @@ impl<F: Formula<N> + 'static, const N: usize> Derived for FloatKernel<F, N> {
         Box::new(GradientKernel::knowing(self.0, inputs, known))
     }
 
+    fn value_names(&self) -> Names {
+        self.0.eval(array::from_fn(|k| Names::operand(k + 1)))
+    }
+
+    fn by_operators(&self, operands: &[&Var]) -> Result<Var> {
+        trace_operators(operands, &|x| self.0.eval(array::from_fn(|k| x[k])))
+    }
+
     fn backward(&self, reduced: Reduction) -> Box<dyn Describe> {
         Box::new(FusedBackward { formula: *self, reduced })
     }
 
-    fn slopes_of(&self, x: &[Traced], wanted: &[usize]) -> PerOperand<Option<Traced>> {
+    fn slopes_of<'a>(&self, x: &[Traced<'a>], wanted: &[usize]) -> PerOperand<Option<Traced<'a>>> {
         slopes(&self.0, |k| x[k + 1], x[0], |k| wanted.contains(&k)).1
     }
 }

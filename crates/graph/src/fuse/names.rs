@@ -11,6 +11,8 @@ pub(super) struct Names {
     places: u32,
     /// of numbers that are made in the same way the same
     print: u64,
+    /// how many operations it is made by; what is read twice is counted twice
+    operations: u32,
 }
 
 /// The place of what the first function gives, behind the incoming gradient and seven operands.
@@ -38,11 +40,11 @@ const fn print_of(name: &str) -> u64 {
 
 impl Names {
     /// Of no operand.
-    pub(super) const NONE: Names = Names { places: 0, print: 0 };
+    pub(super) const NONE: Names = Names { places: 0, print: 0, operations: 0 };
 
     /// The operand at this place.
     pub(super) fn operand(place: usize) -> Names {
-        Names { places: 1 << place, print: mixed(1, place as u64) }
+        Names { places: 1 << place, print: mixed(1, place as u64), operations: 0 }
     }
 
     /// What function `nr` gives, where that is known.
@@ -58,6 +60,11 @@ impl Names {
     /// Whether it depends on what function `nr` gives.
     pub(super) fn has_result(self, nr: usize) -> bool {
         self.has(FIRST_RESULT + nr)
+    }
+
+    /// How many operations it is made by, if nothing is read twice.
+    pub(super) fn operations(self) -> u32 {
+        self.operations
     }
 
     /// Whether something it depends on may have no influence.
@@ -100,13 +107,14 @@ impl Names {
     /// What an operation makes of it.
     #[inline(always)]
     fn made(self, operation: u64) -> Names {
-        Names { print: mixed(operation, self.print), ..self }
+        Names { print: mixed(operation, self.print), operations: self.operations + 1, ..self }
     }
 
     /// What an operation makes of both.
     #[inline(always)]
     fn made_with(self, operation: u64, o: Names) -> Names {
-        Names { print: mixed(mixed(operation, self.print), o.print), ..self.and_of(o) }
+        let print = mixed(mixed(operation, self.print), o.print);
+        Names { print, operations: self.operations + o.operations + 1, ..self.and_of(o) }
     }
 }
 
@@ -188,10 +196,10 @@ impl Num for Names {
     type Mask = Names;
     #[inline(always)]
     fn lit(v: f64) -> Names {
-        Names { places: 0, print: mixed(2, v.to_bits()) }
+        Names { places: 0, print: mixed(2, v.to_bits()), operations: 0 }
     }
     of_two!(lt, le, eq);
-    of_one!(abs);
+    of_one!(abs, square);
     flat!(sign, floor, ceil, round, trunc);
     #[inline(always)]
     fn maximum(self, o: Names) -> Names {
@@ -221,6 +229,7 @@ impl Num for Names {
 
 impl Real for Names {
     foldback_tensor::__elementary!(functions);
+    of_one!(gelu);
     of_two!(pow);
 }
 

@@ -15,8 +15,8 @@ use smallvec::{SmallVec, smallvec};
 use super::{Edge, Node, Var, VarKind};
 use crate::error::Result;
 use crate::lead::Lead;
-use crate::rule::RuleSlot;
 use crate::saved::Unpacked;
+use crate::slot::RuleSlot;
 
 /// The gradients of some inputs, mostly of one; or, where tangents are asked for, a part of the sum that is that of an output.
 pub(crate) struct Flow<'a> {

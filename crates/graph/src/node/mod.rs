@@ -1,10 +1,11 @@
-//! What a graph is made of: variables, edges and nodes; in `backward_function`, what nodes describe.
+//! What a graph is made of: variables, edges and nodes; in `backward_function`, what nodes describe; in `rule`, the gradients of formulas.
 //!
-//! A variable has an edge, an edge a node, a node its backward function, which describes its work in variables. So these types
-//! are one module, the two files of which import each other, and it imports nothing that is made of them: what is done with them
+//! A variable has an edge, an edge a node, a node its backward function or rule, which describes its work in variables. So these types
+//! are one module, the files of which import each other, and it imports nothing that is made of them: what is done with them
 //! is everywhere else.
 
 mod backward_function;
+pub(crate) mod rule;
 
 use std::any::Any;
 use std::fmt::Display;
@@ -17,7 +18,7 @@ use smallvec::SmallVec;
 
 use crate::budget::{Budgeted, KeptValue, Recomputed};
 use crate::error::{Error, GraphFacts, Result};
-use crate::rule::{NOTHING, Rule};
+use crate::node::rule::{NOTHING, Rule};
 use crate::saved::{Saved, SavedValues, Unpacked};
 use crate::turn::Writer;
 pub(crate) use backward_function::{

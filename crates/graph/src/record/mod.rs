@@ -8,12 +8,13 @@ use foldback_tensor::{Packed, Shape, Tensor};
 use smallvec::SmallVec;
 
 use crate::mode::{is_budgeted, location};
+use crate::node::rule::Rule;
 use crate::node::{Describe, Edge, InputMetadata, Node, NodeKind, Var};
 use crate::origins::is_recording;
 use crate::profile;
 use crate::recording::keep;
-use crate::rule::{Rule, RuleSlot};
 use crate::saved::{Saved, SavedValues};
+use crate::slot::RuleSlot;
 use crate::watching::{is_watching, register};
 use within_budget::{recipe, within_budget};
 

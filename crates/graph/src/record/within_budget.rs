@@ -6,8 +6,8 @@ use foldback_tensor::{Packed, Shape, Tensor};
 use smallvec::SmallVec;
 
 use crate::budget::{Budgeted, Deposit, Keeper, KeptPlace, Made, MadeOf, Recipe, Scope, current};
+use crate::node::rule::Rule;
 use crate::node::{Edge, Var, VarKind};
-use crate::rule::Rule;
 use crate::saved::{Saved, SavedValues};
 
 /// So much smaller than a result, a value is kept to compute that from.

@@ -14,7 +14,7 @@ use crate::input::{AsInput, AsOptionalInput};
 use crate::lead::Lead;
 use crate::node::{Able, Arrival, Context, Flow, Node, Take, Var, Way};
 use crate::record::{Reads, record_one};
-use crate::rule::RuleSlot;
+use crate::slot::RuleSlot;
 
 function! { @rows rows
     scaled_dot_product_attention {

@@ -101,9 +101,9 @@ macro_rules! function {
             $(
                 pub(super) static $name: $crate::table::Row = $crate::table::Row {
                     name: stringify!($name),
-                    vars: $crate::rule::NONE,
-                    number: $crate::rule::NONE,
-                    left: $crate::rule::NONE,
+                    vars: $crate::node::rule::NONE,
+                    number: $crate::node::rule::NONE,
+                    left: $crate::node::rule::NONE,
                     samples: &[$crate::table::Samples::Listed(&[$(
                         $crate::table::Sample {
                             label: $label,
@@ -151,7 +151,7 @@ macro_rules! function {
     }};
 
     (@reads $xs:tt $ys:tt $([$dx:ident $plain:tt $n:tt])+) => {{
-        const { $crate::rule::RuleSlot::expect_inputs($crate::table::macros::slots!($xs [] $ys [$($dx),+])) };
+        const { $crate::slot::RuleSlot::expect_inputs($crate::table::macros::slots!($xs [] $ys [$($dx),+])) };
         &[$(function!(@read $xs $ys $plain $n)),+]
     }};
     (@read $xs:tt $ys:tt (g) []) => { &[] };
@@ -186,7 +186,7 @@ macro_rules! function {
     (@tangent $ctx:ident, $take:ident, $input:ident, $xs:tt $ys:tt $n:tt () [$t:ident $($tn:ident)*] [$($full:ident)?]
         ($tangent:expr)) => {
         if $ctx.needs($input) {
-            const { $crate::rule::RuleSlot::expect_among($crate::table::macros::slots!($xs [] $ys [$($tn),*]),
+            const { $crate::slot::RuleSlot::expect_among($crate::table::macros::slots!($xs [] $ys [$($tn),*]),
                 $crate::table::macros::slots!($xs [] $ys $n)) };
             let $t = &$ctx.tangent($input);
             $(let $tn = &$ctx.value($crate::table::macros::slots!($xs [] $ys [$tn])[0]);)*

@@ -1,6 +1,6 @@
 //! The grammar of rows of formulas, and what a name in a row stands for, see Note [Rows].
 
-/// What the names of a gradient stand for: a list of [`RuleSlot`](crate::rule::RuleSlot)s.
+/// What the names of a gradient stand for: a list of [`RuleSlot`](crate::slot::RuleSlot)s.
 ///
 /// Each name of a row becomes a constant, so that the compiler itself looks a name up and points at one that the row
 /// does not have.
@@ -12,26 +12,26 @@ macro_rules! slots {
         enum NumberNames { $($number),* }
         $crate::table::macros::slots!(@outputs $ys);
         $(#[allow(non_upper_case_globals, dead_code)]
-        const $x: $crate::rule::RuleSlot = $crate::rule::RuleSlot::Input(InputNames::$x as usize);)*
+        const $x: $crate::slot::RuleSlot = $crate::slot::RuleSlot::Input(InputNames::$x as usize);)*
         $(#[allow(non_upper_case_globals, dead_code)]
-        const $number: $crate::rule::RuleSlot = $crate::rule::RuleSlot::Number(NumberNames::$number as usize);)*
-        const SLOTS: &[$crate::rule::RuleSlot] = &[$($n),*];
+        const $number: $crate::slot::RuleSlot = $crate::slot::RuleSlot::Number(NumberNames::$number as usize);)*
+        const SLOTS: &[$crate::slot::RuleSlot] = &[$($n),*];
         SLOTS
     }};
     (@count [$($x:ident)*]) => { <[&str]>::len(&[$(stringify!($x)),*]) };
     // One output, named or not, whose gradient is `g`; or several, with a name for the gradient of each that has one.
     (@outputs []) => {
         #[allow(non_upper_case_globals, dead_code)]
-        const g: $crate::rule::RuleSlot = $crate::rule::RuleSlot::Grad(0);
+        const g: $crate::slot::RuleSlot = $crate::slot::RuleSlot::Grad(0);
     };
     (@outputs [$y:ident]) => { $crate::table::macros::slots!(@outputs [($y: g)]); };
     (@outputs [($($y:ident $(: $g:ident)?),+)]) => {
         #[allow(non_camel_case_types, dead_code)]
         enum OutputNames { $($y),+ }
         $(#[allow(non_upper_case_globals, dead_code)]
-        const $y: $crate::rule::RuleSlot = $crate::rule::RuleSlot::Output(OutputNames::$y as usize);
+        const $y: $crate::slot::RuleSlot = $crate::slot::RuleSlot::Output(OutputNames::$y as usize);
         $(#[allow(non_upper_case_globals, dead_code)]
-        const $g: $crate::rule::RuleSlot = $crate::rule::RuleSlot::Grad(OutputNames::$y as usize);)?)+
+        const $g: $crate::slot::RuleSlot = $crate::slot::RuleSlot::Grad(OutputNames::$y as usize);)?)+
     };
 }
 pub(crate) use slots;
@@ -74,13 +74,13 @@ macro_rules! pointwise {
             $(
                 pub(super) static $name: $crate::table::Row = $crate::table::Row {
                     name: stringify!($name),
-                    vars: $crate::rule::Rule {
+                    vars: $crate::node::rule::Rule {
                         name: stringify!($name),
                         gradients: pointwise!(@rule [$a $($b)*] [$($y)?] [$($($p),+)?]
                             $([$dx ($($plain)?) [$($($n),+)?] ($($formula $(, $summed)?)?)])+),
                         value: pointwise!(@value [$($try)?] $ret, [$a $($b)*] [] [$($($p: $pt),+)?] $value),
                     },
-                    number: $crate::rule::Rule {
+                    number: $crate::node::rule::Rule {
                         name: stringify!($name),
                         gradients: pointwise!(@number [$($($number)?)*] [$a $($b)*] [$($y)?] [$($($p),+)?]
                             [$([$($nn),+] [$($($np),+)?] $nf)?] $([$dx ($($plain)?) [$($($n),+)?] ($($formula $(, $summed)?)?)])+),
@@ -108,14 +108,14 @@ macro_rules! pointwise {
     };
 
     // The result as a function of operands and numbers, in their order.
-    (@number_value [] $($rest:tt)*) => { $crate::rule::NONE.value };
+    (@number_value [] $($rest:tt)*) => { $crate::node::rule::NONE.value };
     (@number_value [$($number:ident)+] $($rest:tt)*) => { pointwise!(@value [] $($rest)*) };
     (@value $try:tt $ret:ident, [$($x:ident)+] [$($c:ident)*] [$($p:ident: $pt:ty),*] $value:expr) => {{
         fn value(x: &[&foldback_tensor::Tensor], numbers: &[f64; 2]) -> $crate::Result<foldback_tensor::Tensor> {
             let (operands, numbers) = (&mut x.iter(), &mut numbers.iter());
             $(let $x: &foldback_tensor::Tensor = operands.next().expect("a rule is given its operands");)+
             $(let $c = foldback_tensor::Scalar::F64(*numbers.next().expect("a rule has two numbers"));)*
-            $(let $p: $pt = $crate::rule::RuleNumber::of(*numbers.next().expect("a rule has two numbers"));)*
+            $(let $p: $pt = $crate::node::rule::RuleNumber::of(*numbers.next().expect("a rule has two numbers"));)*
             pointwise!(@tried $try $ret, $value)
         }
         value
@@ -125,7 +125,7 @@ macro_rules! pointwise {
 
     // One formula per input.
     (@rule $xs:tt $ys:tt $ps:tt $([$dx:ident $plain:tt $n:tt $f:tt])+) => {{
-        const { $crate::rule::RuleSlot::expect_inputs($crate::table::macros::slots!($xs [] $ys [$($dx),+])) };
+        const { $crate::slot::RuleSlot::expect_inputs($crate::table::macros::slots!($xs [] $ys [$($dx),+])) };
         &[$(pointwise!(@gradient $xs [] $ys $ps [$dx $plain $n $f])),+]
     }};
     (@number [] $($rest:tt)*) => { &[] };
@@ -136,7 +136,7 @@ macro_rules! pointwise {
         &[pointwise!(@formula [$a] [] $ys $np $n $f)]
     };
     (@left [$also:ident [left $value:expr]] [$a:ident $b:ident] $ys:tt $da:tt $db:tt) => {
-        $crate::rule::Rule {
+        $crate::node::rule::Rule {
             name: stringify!($also),
             gradients: &[pointwise!(@gradient [$b] [$a] $ys [] $db)],
             value: pointwise!(@value [] Result, [$b] [$a] [] $value),
@@ -144,16 +144,16 @@ macro_rules! pointwise {
     };
     (@left [$also:ident [left $value:expr; d $dx:ident: |$($n:ident),+; $($np:ident),+| $f:expr]] [$a:ident $b:ident]
         $ys:tt $da:tt $db:tt) => {
-        $crate::rule::Rule {
+        $crate::node::rule::Rule {
             name: stringify!($also),
             gradients: &[pointwise!(@formula [$b] [] $ys [$($np),+] [$($n),+] $f)],
             value: pointwise!(@value [] Result, [$b] [$a] [] $value),
         }
     };
-    (@left $($none:tt)*) => { $crate::rule::NONE };
+    (@left $($none:tt)*) => { $crate::node::rule::NONE };
 
     (@gradient $xs:tt $cs:tt $ys:tt $ps:tt [$dx:ident (_) [] ()]) => { None };
-    (@gradient $xs:tt $cs:tt $ys:tt $ps:tt [$dx:ident (g) [] ()]) => { Some($crate::rule::Gradient::PASSES) };
+    (@gradient $xs:tt $cs:tt $ys:tt $ps:tt [$dx:ident (g) [] ()]) => { Some($crate::node::rule::Gradient::PASSES) };
     (@gradient $xs:tt $cs:tt $ys:tt $ps:tt [$dx:ident (0) [] ()]) => {
         pointwise!(@formula $xs $cs $ys $ps [g] R::lit(0.0))
     };
@@ -169,7 +169,7 @@ macro_rules! pointwise {
         pointwise!(@slope { const NEAR: bool = true; }, $xs $cs $ys $ps $n $formula)
     };
     (@slope { $($flag:item)* }, $xs:tt $cs:tt $ys:tt [$($p:ident),*] [$($n:ident),+] $formula:expr) => {{
-        use $crate::rule::RuleSlot;
+        use $crate::slot::RuleSlot;
         use $crate::table::macros::slots;
         const SLOTS: &[RuleSlot] = slots!($xs $cs $ys [$($n),+]);
         const N: usize = RuleSlot::count_operands(SLOTS);
@@ -194,10 +194,10 @@ macro_rules! pointwise {
                 $formula
             }
         }
-        Some($crate::rule::Gradient {
+        Some($crate::node::rule::Gradient {
             saves: RuleSlot::saves(&READS, slots!(@count $xs)),
             reads: &READS,
-            formula: Some(&$crate::rule::WrittenFormula::<Slope, N>(Slope)),
+            formula: Some(&$crate::node::rule::WrittenFormula::<Slope, N>(Slope)),
         })
     }};
 

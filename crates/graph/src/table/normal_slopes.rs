@@ -15,7 +15,7 @@ use crate::input::{AsOptionalInput, Input};
 use crate::lead::Lead;
 use crate::node::{Able, Context, Flow, Take, Var};
 use crate::record::{Reads, record_one};
-use crate::rule::RuleSlot;
+use crate::slot::RuleSlot;
 
 /// The weight and the bias of a normalisation.
 pub(super) fn parameters(

@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::node::Var;
-use crate::rule::Rule;
+use crate::node::rule::Rule;
 
 /// Where the elements of a sample input come from, so that finite differences make sense there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
