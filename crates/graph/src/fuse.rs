@@ -19,6 +19,7 @@
 //! read them.
 
 mod backward;
+mod by_operators;
 mod derived;
 pub mod expansion;
 mod fold;
@@ -35,15 +36,16 @@ pub use operands::Operands;
 
 use crate::error::Result;
 use crate::input::Input;
-use crate::mode::{LineGuard, is_grad_enabled, location};
+use crate::mode::is_grad_enabled;
 use crate::node::Var;
-use crate::origins::{is_recording, with_origins};
+use crate::origins::with_origins;
 use crate::record::{Reads, record_one};
 use crate::var::ValueRef;
+use by_operators::{given_of, is_of_columns, operands_of_function, recorded};
 use derived::{Composed, Derived, PerOperand};
 use names::Names;
 use operands::{are_alike, variables};
-use results::{KnownResults, Results, computed, operands_of_function};
+use results::{KnownResults, Results, computed};
 
 /// A pointwise expression as one operation: one node, one pass over memory each way, nothing stored in between but small results of
 /// functions that the way back reads, and of functions of operands that the result repeats. A single function may have nodes of its own.
@@ -273,6 +275,11 @@ fn apply(
         // All have been looked at together.
         _meant = broadcast_warning(BroadcastWarning::Off);
     }
+    if is_of_columns(whole, &own)
+        && let Some(result) = recorded(name, whole, &own, reduce.as_ref())
+    {
+        return Ok(result);
+    }
     let (formula, inputs) = (whole, &own[..]);
     let mut values = PerOperand::<ValueRef<'_>>::new();
     inputs.iter().for_each(|v| values.push(v.value_ref()));
@@ -313,19 +320,6 @@ fn apply(
         operands.iter().enumerate().for_each(|(k, t)| read.push(names.has(k + 1).then_some(*t)));
     }
     Ok(record_one(name, inputs, value, Reads::Given(&read, &results), || formula.backward(reduced)))
-}
-
-/// What the only function of a formula gives of these operands.
-#[track_caller]
-#[inline(never)]
-fn given_of(name: &'static str, formula: &dyn Composed, operands: &[&Var], read: Names) -> Result<Var> {
-    let values: PerOperand<ValueRef<'_>> = operands.iter().map(|v| v.value_ref()).collect();
-    let values: PerOperand<&Tensor> = values.iter().map(|v| &**v).collect();
-    kernel::expect_meant(name, &values).map_err(|e| with_origins(e, operands))?;
-    is_recording(operands);
-    let _meant = broadcast_warning(BroadcastWarning::Off);
-    let _line = LineGuard::set(location());
-    formula.given(operands, read)
 }
 
 /// Elements of the common shape, if there is one.

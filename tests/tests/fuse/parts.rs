@@ -12,7 +12,11 @@ fn gradients(of: Of<'_>, values: &[Tensor], tracked: usize, weights: Option<&Ten
     let x = leaves(values, tracked);
     let y = of([&x[0], &x[1], &x[2]]);
     let y = weights.map_or(y.clone(), |weights| y.mul(weights).unwrap());
-    y.sum(..).unwrap().backward().unwrap();
+    let y = y.sum(..).unwrap();
+    // Nothing is tracked that is read.
+    if y.requires_grad() {
+        y.backward().unwrap();
+    }
     x.iter().map(Var::grad).collect()
 }
 
@@ -118,6 +122,57 @@ fn a_function_of_few_elements_has_a_node_of_its_own() {
     assert_eq!(graph.matches(&format!("parts.rs:{line}")).count(), 2, "{graph}");
     let few = f.call((&x.narrow(0, 0, 9).unwrap(), &w)).unwrap().graph().unwrap().to_string();
     assert!(!few.contains("exp"), "{few}");
+}
+
+#[test]
+fn an_operation_of_columns_is_that_of_operators() {
+    let shapes: [[&[usize]; 3]; 6] = [
+        [&[70, 90], &[70, 1], &[90]],
+        [&[70, 1], &[90], &[70, 1]],
+        [&[5, 30, 40], &[30, 1], &[5, 1, 1]],
+        [&[64, 1], &[1, 64], &[1]],
+        // What is not read may be larger than the rest.
+        [&[90], &[90, 1], &[2, 1, 1]],
+        // Of few elements, and of many.
+        [&[7, 9], &[7, 1], &[9]],
+    ];
+    for (shapes, dtype) in shapes.into_iter().flat_map(|s| [DType::F32, DType::F64].map(|dtype| (s, dtype))) {
+        let all = |y: Var, b: &Var| y.add(b.zeros_like()).unwrap();
+        pairs! { shapes, dtype;
+            |x, w, _b| x * w => x.mul(w).map(|y| all(y, _b));
+            |x, w, _b| w / x => w.div(x).map(|y| all(y, _b));
+            |x, w, _b| x.maximum(w) => x.maximum(w).map(|y| all(y, _b));
+            |x, _w, _b| x + 2.0 => x.add(2.0).map(|y| all(all(y, _w), _b));
+            |x, w, b| x - (w + b).exp() => x.sub(w.add(b)?.exp());
+        }
+    }
+}
+
+/// The operator's node belongs to the line of the fused operation, and errors are those of the formula.
+#[test]
+fn an_operation_of_columns_is_an_operators_node() {
+    let x = Tensor::ones([100, 50]).requires_grad();
+    let w = Tensor::full([100, 1], 2.0).requires_grad();
+    let f = fuse!(|x, w| x * w).named("scaled");
+    let (line, y) = (line!(), f.mean((&x, &w), -1).unwrap());
+    let graph = y.graph().unwrap().to_string();
+    assert!(graph.contains("mul") && graph.contains("mean") && !graph.contains("scaled"), "{graph}");
+    assert_eq!(graph.matches(&format!("parts.rs:{line}")).count(), 2, "{graph}");
+    assert_eq!(y.value(), Tensor::full([100], 2.0));
+    let kept = f.sum((&x, &w), foldback::tensor::keep(0)).unwrap().value();
+    assert_eq!(kept, Tensor::full([1, 50], 200.0));
+    for refused in
+        [f.sum((&x, &w), 2), f.mean((&x, &w), [0, 0]), f.call((&x, &w.value().squeeze(1).unwrap()))]
+    {
+        let e = refused.unwrap_err().to_string();
+        assert!(e.starts_with("scaled: "), "{e}");
+    }
+    // Rows, few elements and many are one node.
+    for (n, shape) in [(100, vec![50]), (9, vec![9, 1]), (1500, vec![1500, 1])] {
+        let x = Tensor::ones([n, 50]).requires_grad();
+        let graph = f.sum((&x, &Tensor::ones(&shape[..])), 0).unwrap().graph().unwrap().to_string();
+        assert!(graph.contains("scaled"), "{graph}");
+    }
 }
 
 /// A branch that is not taken has no influence, however steep it is.

@@ -4,11 +4,10 @@ use foldback_tensor::kernel::{self, CallSet, KnownInputs, Target};
 use foldback_tensor::{Tensor, broadcast_shapes};
 use smallvec::SmallVec;
 
-use super::derived::{Composed, Derived, PerOperand, SavedResults};
+use super::derived::{Derived, PerOperand, SavedResults};
 use super::names::Names;
 use crate::error::Result;
 use crate::mode::is_budgeted;
-use crate::node::Var;
 
 /// What a kernel reads: the operands, or the incoming gradient and the operands, and what functions give.
 pub(super) type KernelReads<'a> = SmallVec<[&'a Tensor; 8]>;
@@ -163,48 +162,6 @@ fn hoisted(name: &'static str, formula: &dyn Derived, operands: &[&Tensor], n: u
     Ok(results)
 }
 
-/// The operands that a formula's only function reads, if nothing else reads them, and it is worth an operation of its own: they are few elements, or
-/// its only operand is as large as the result, others repeat, and what it gives would be kept. Of 100,000 elements `x.tanh() * w`, its sum and
-/// back take 0.85 to 0.95 of the time so.
-pub(super) fn operands_of_function(
-    formula: &dyn Composed,
-    operands: &[&Var],
-    records: bool,
-) -> Option<Names> {
-    const LEAST: usize = 1 << 15;
-    let (place, dtype) = (formula.of_function()?, operands[0].dtype());
-    if operands.iter().all(|v| v.dims() == operands[0].dims()) {
-        return None;
-    }
-    let shapes: PerOperand<&[usize]> = operands.iter().map(|v| v.dims()).collect();
-    let n = broadcast_shapes(&shapes).ok()?.numel();
-    let are_few = is_few(operands[place].numel(), n);
-    let is_kept = || records && n >= LEAST && is_worth_saving(n.saturating_mul(dtype.size()));
-    // Integers and `bool` have operators of their own.
-    if !are_few && !is_kept() || !dtype.is_float() || operands.iter().any(|v| v.dtype() != dtype) {
-        return None;
-    }
-    let [read] = formula.names_of_calls()[..] else { return None };
-    let value = formula.names_knowing().0;
-    // What is not chosen has no influence, however steep it is: in two steps, infinity would be multiplied by 0.
-    let is_composed = read.has(place + 1)
-        && !value.is_chosen()
-        && !(0..operands.len()).any(|k| read.has(k + 1) && value.has(k + 1));
-    let is_worth_it = || match are_few {
-        true => {
-            let read = (0..operands.len()).filter(|&k| read.has(k + 1)).map(|k| shapes[k]);
-            broadcast_shapes(&read.collect::<PerOperand<_>>()).is_ok_and(|shape| is_few(shape.numel(), n))
-        }
-        false => {
-            read.is_function_of(place + 1)
-                && operands[place].numel() == n
-                && operands.iter().any(|v| v.numel() < n)
-                && kernel::lies_in_order(&operands[place].value_ref()) == Some(true)
-        }
-    };
-    (is_composed && is_worth_it()).then_some(read)
-}
-
 /// Puts what functions give among what a kernel reads, whose first operand has place `first`: instead of the operand that the function reads,
 /// where nothing else does, or behind all. One of `n` elements, which may tell the order of sums, replaces only what lies as it does.
 pub(super) fn place_results<'a>(
@@ -239,7 +196,7 @@ pub(super) fn place_results<'a>(
 /// Whether so many elements are few beside those of the result: else a function of them takes no longer computed where it is read. Of 2,000
 /// elements `x * w.exp()` and back would take 1.08 times as long.
 pub(super) fn is_few(elements: usize, n: usize) -> bool {
-    const LEAST: usize = 1 << 12;
+    const LEAST: usize = 1 << 11;
     elements.saturating_mul(4) <= n && n >= LEAST
 }
 
@@ -249,7 +206,7 @@ fn is_only_value(formula: &dyn Derived, results: SavedResults) -> bool {
 }
 
 /// Whether a result of so many bytes is read again from a cache, and takes longer to be computed again than to be thought about.
-fn is_worth_saving(bytes: usize) -> bool {
+pub(super) fn is_worth_saving(bytes: usize) -> bool {
     const LEAST: usize = 1 << 10;
     bytes >= LEAST && kernel::stays_in_cache(bytes)
 }
@@ -301,7 +258,7 @@ mod tests {
         // Not fewer elements than a quarter, and not of a result that is small itself.
         let few: Vec<Tensor> = [&[2000, 3][..], &[2000, 1], &[3]].map(Tensor::ones).into();
         calls!([&few[0], &few[1], &few[2]], [1]; |x, w, b| x * w.exp() + b.exp());
-        let small: Vec<Tensor> = [&[100, 40][..], &[40], &[100, 1]].map(Tensor::ones).into();
+        let small: Vec<Tensor> = [&[50, 40][..], &[40], &[50, 1]].map(Tensor::ones).into();
         calls!([&small[0], &small[1], &small[2]], []; |x, w, b| x * w.exp() + b.exp());
         let across = Tensor::ones([50, 100]).t();
         calls!([&Tensor::ones([9, 100, 50]), &across, &row], [1]; |x, w, b| x * w.exp() + b.exp());
