@@ -76,11 +76,11 @@ pub(super) fn is_of_columns(formula: &dyn Derived, operands: &[&Var]) -> bool {
     const LEAST: usize = 1 << 11;
     const MOST: usize = 1 << 16;
     let is_column = |v: &&Var| v.dims().last() == Some(&1) && v.numel() > 1;
-    if formula.calls() > 0 || !operands.iter().any(is_column) || is_budgeted() {
+    if !operands.iter().any(is_column) || is_budgeted() {
         return false;
     }
     let (value, dtype) = (formula.value_names(), operands[0].dtype());
-    if value.operations() != 1 || !dtype.is_float() || operands.iter().any(|v| v.dtype() != dtype) {
+    if !(1..=2).contains(&value.operations()) || !dtype.is_float() || operands.iter().any(|v| v.dtype() != dtype) {
         return false;
     }
     // The same of all operands as of those that are read.
@@ -90,7 +90,8 @@ pub(super) fn is_of_columns(formula: &dyn Derived, operands: &[&Var]) -> bool {
         Some((broadcast_shapes(&shapes).ok()?, counted().any(Var::requires_grad)))
     };
     let all = facts(&|_| true);
-    all.as_ref().is_some_and(|(shape, _)| (LEAST..MOST).contains(&shape.numel()))
+    let least = if value.operations() == 1 { LEAST } else { 1 << 13 };
+    all.as_ref().is_some_and(|(shape, _)| (least..MOST).contains(&shape.numel()))
         && all == facts(&|k| value.has(k + 1))
 }
 
