@@ -37,6 +37,10 @@ def images(n):
     return v(-(-n // (32 * 49)), 32, 7, 7)
 
 
+def small_images(n):
+    return v(-(-n // (16 * 25)), 16, 5, 5)
+
+
 def heads(n):
     return v(-(-n // (8 * 16 * 32)), 8, 16, 32)
 
@@ -222,6 +226,7 @@ CASES = {
         "the middle axis": lambda n: of(v(-(-n // 4096), 64, 64), lambda a: a.sum(1)),
         "the middle of rows of 3": lambda n: of(v(-(-n // 192), 64, 3), lambda a: a.sum(1)),
         "channels of images": lambda n: of(images(n), lambda a: a.sum((0, 2, 3))),
+        "channels of small images": lambda n: of(small_images(n), lambda a: a.sum((0, 2, 3))),
         "rows of a transposed square": lambda n: of(square(n).t(), lambda a: a.sum(1)),
         "all of a transposed square": lambda n: of(square(n).t(), lambda a: a.sum((0, 1))),
         "a band of columns": lambda n: of(v(rows(n, 48)[0], 64)[:, 5:53], lambda a: a.sum(0)),
@@ -306,6 +311,10 @@ CASES = {
         ("operators", "fused"),
         lambda n: back(v(*rows(n, 1024)), v(rows(n, 1024)[0], 1), lambda x, w: x * w.exp()),
     ),
+    "columns of rows of 100 and back": dict.fromkeys(
+        ("operators", "fused"),
+        lambda n: back(v(*rows(n, 100)), v(rows(n, 100)[0], 1), lambda x, w: (x - w) * w),
+    ),
     "two functions and back f64": {
         "operators": lambda n: back(v(n, dtype=F64), v(n, dtype=F64), lambda x, w: x.sigmoid() * w.sin()),
         "fused": lambda n: back(v(n, dtype=F64), v(n, dtype=F64), lambda x, w: x.sigmoid() * w.sin()),
@@ -352,6 +361,7 @@ CASES = {
         "column of rows of 3": lambda n: back(v(*rows(n, 3)), v(rows(n, 3)[0], 1)),
         "a number": lambda n: back(v(n), v(1)),
         "channels of images": lambda n: back(images(n), v(32, 1, 1)),
+        "channels of small images": lambda n: back(small_images(n), v(16, 1, 1)),
         "square beside its transpose": lambda n: back(square(n), square(n).t()),
     },
     "product and back f64": {

@@ -211,6 +211,7 @@ pub fn cases() -> Vec<Case> {
             "the middle axis" => |n| sum_of(values(&[n.div_ceil(64 * 64), 64, 64]), &[1]);
             "the middle of rows of 3" => |n| sum_of(values(&[n.div_ceil(64 * 3), 64, 3]), &[1]);
             "channels of images" => |n| sum_of(values(&[n.div_ceil(32 * 49), 32, 7, 7]), &[0, 2, 3]);
+            "channels of small images" => |n| sum_of(values(&[n.div_ceil(16 * 25), 16, 5, 5]), &[0, 2, 3]);
             "rows of a transposed square" => |n| { let s = side(n); sum_of(values(&[s, s]).t(), &[1]) };
             "all of a transposed square" => |n| { let s = side(n); sum_of(values(&[s, s]).t(), &[0, 1]) };
             "a band of columns" => |n| sum_of(values(&[rows(n, 48)[0], 64]).narrow(1, 5, 48)?, &[0]);
@@ -317,6 +318,10 @@ pub fn cases() -> Vec<Case> {
             "operators" => |n| back(values(&rows(n, 1024)), values(&[rows(n, 1024)[0], 1]), |x, w| (x * w.exp()).sum(..));
             "fused" allowed 1.0 => |n| back(values(&rows(n, 1024)), values(&[rows(n, 1024)[0], 1]), |x, w| fuse!(|x, w| x * w.exp()).sum([x, w], ..));
 
+        family "columns of rows of 100 and back":
+            "operators" => |n| back(values(&rows(n, 100)), values(&[rows(n, 100)[0], 1]), |x, w| ((x - w) * w).sum(..));
+            "fused" allowed 1.0 => |n| back(values(&rows(n, 100)), values(&[rows(n, 100)[0], 1]), |x, w| fuse!(|x, w| (x - w) * w).sum([x, w], ..));
+
         family "two functions and back f64":
             "operators" => |n| back(values_of(&[n], DType::F64), values_of(&[n], DType::F64), |x, w| (x.sigmoid() * w.sin()).sum(..));
             "fused" allowed 1.0 => |n| back(values_of(&[n], DType::F64), values_of(&[n], DType::F64), |x, w| fuse!(|x, w| x.sigmoid() * w.sin()).sum([x, w], ..));
@@ -361,6 +366,7 @@ pub fn cases() -> Vec<Case> {
             "column of rows of 3" => |n| product_back(values(&rows(n, 3)), values(&[rows(n, 3)[0], 1]));
             "a number" => |n| product_back(values(&[n]), values(&[1]));
             "channels of images" => |n| product_back(values(&[n.div_ceil(32 * 49), 32, 7, 7]), values(&[32, 1, 1]));
+            "channels of small images" => |n| product_back(values(&[n.div_ceil(16 * 25), 16, 5, 5]), values(&[16, 1, 1]));
             "square beside its transpose" => |n| { let s = side(n); product_back(values(&[s, s]), values(&[s, s]).t()) };
 
         family "product and back f64":

@@ -9,7 +9,7 @@
 //! Functions of operands that the result repeats, as in `x * w.exp()` for a row `w`, are computed before, once for each of their elements.
 //! Computed for each element of the result they took 1.5 to 3.7 times as long as operators. What they give is read in the place of these
 //! operands where nothing else reads them. A single function is recorded by operators then, and what is made of it as a formula of its own, see Note
-//! [Composed formulas] in `kernels/outer.rs` of the tensor crate. What is one operation of columns after that is recorded by its operator, too.
+//! [Composed formulas] in `kernels/outer.rs` of the tensor crate. What is one or two operations of columns is recorded by operators, too.
 //!
 //! Note [Saved results]
 //! A gradient computes anew what it reads of the formula, which for large operands takes less time than memory does. In the cache a
@@ -49,7 +49,7 @@ use results::{KnownResults, Results, computed};
 
 /// A pointwise expression as one operation: one node, one pass over memory each way, nothing stored in between but small results of
 /// functions that the way back reads, and of functions of operands that the result repeats. A single function may have nodes of its own, and an
-/// expression that is a single operation of columns is the operator's.
+/// expression of one or two operations that reads columns those of operators.
 ///
 /// `fuse!(|x, w, b| (x * w + b).square())` makes a [`Fused`] of three operands, to be called as often as one likes. Its
 /// operands broadcast and promote as those of every operation; its gradients, to any order, come from the expression

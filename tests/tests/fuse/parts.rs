@@ -127,9 +127,9 @@ fn a_function_of_few_elements_has_a_node_of_its_own() {
 #[test]
 fn an_operation_of_columns_is_that_of_operators() {
     let shapes: [[&[usize]; 3]; 6] = [
-        [&[70, 90], &[70, 1], &[90]],
+        [&[70, 190], &[70, 1], &[190]],
         [&[70, 1], &[90], &[70, 1]],
-        [&[5, 30, 40], &[30, 1], &[5, 1, 1]],
+        [&[5, 30, 80], &[30, 1], &[5, 1, 1]],
         [&[64, 1], &[1, 64], &[1]],
         // What is not read may be larger than the rest.
         [&[90], &[90, 1], &[2, 1, 1]],
@@ -144,6 +144,9 @@ fn an_operation_of_columns_is_that_of_operators() {
             |x, w, _b| x.maximum(w) => x.maximum(w).map(|y| all(y, _b));
             |x, _w, _b| x + 2.0 => x.add(2.0).map(|y| all(all(y, _w), _b));
             |x, w, b| x - (w + b).exp() => x.sub(w.add(b)?.exp());
+            |x, w, b| (x - w) * b => x.sub(w)?.mul(b);
+            |x, w, _b| (x + w).tanh() => x.add(w).map(|y| all(y.tanh(), _b));
+            |x, w, _b| w.sin() - x => w.sin().sub(x).map(|y| all(y, _b));
         }
     }
 }
@@ -167,6 +170,11 @@ fn an_operation_of_columns_is_an_operators_node() {
         let e = refused.unwrap_err().to_string();
         assert!(e.starts_with("scaled: "), "{e}");
     }
+    let shifted = fuse!(|x, w| (x - w).exp()).named("shifted");
+    let x = Tensor::ones([170, 50]);
+    let graph =
+        shifted.call((&x, &Tensor::ones([170, 1]).requires_grad())).unwrap().graph().unwrap().to_string();
+    assert!(graph.contains("sub") && graph.contains("exp") && !graph.contains("shifted"), "{graph}");
     // Rows, few elements and many are one node.
     for (n, shape) in [(100, vec![50]), (9, vec![9, 1]), (1500, vec![1500, 1])] {
         let x = Tensor::ones([n, 50]).requires_grad();
@@ -183,6 +191,15 @@ fn what_is_not_chosen_has_no_influence() {
     let chosen = fuse!(|x, w| R::select(x.lt(R::lit(0.0)), w.sqrt(), x));
     chosen.sum((&x, &w), ..).unwrap().backward().unwrap();
     assert_eq!(w.grad(), Some(Tensor::zeros([50])));
+    // Two operations of a column.
+    let (x, w) = (Tensor::ones([200, 50]), Tensor::zeros([200, 1]).requires_grad());
+    for chosen in [
+        fuse!(|x, w| w.sqrt().maximum(x)).sum((&x, &w), ..),
+        fuse!(|x, w| x.maximum(w.sqrt())).sum((&x, &w), ..),
+    ] {
+        chosen.unwrap().backward().unwrap();
+        assert_eq!(w.grad(), Some(Tensor::zeros([200, 1])));
+    }
     w.zero_grad();
     fuse!(|x, w| x.maximum(w.sqrt())).sum((&x, &w), ..).unwrap().backward().unwrap();
     assert_eq!(w.grad(), Some(Tensor::zeros([50])));

@@ -69,18 +69,23 @@ pub(super) fn given_of(
     formula.given(operands, read)
 }
 
-/// Whether a formula is one operation that reads columns, which operators take as a number for each row, and a fused operation lays out: columns of rows of
-/// 100, and what functions give of them, take 0.7 to 0.9 of the time. Of more elements it takes longer to store what is summed; of fewer
-/// a fused node takes no longer.
+/// Whether a formula is one or two operations that read columns, which operators take as a number for each row, and a fused operation lays out: columns of
+/// rows of 100, and what functions give of them, take 0.7 to 0.9 of the time. Of more elements it takes longer to store what is
+/// summed; of fewer a fused node takes no longer, and two operations have two nodes.
 pub(super) fn is_of_columns(formula: &dyn Derived, operands: &[&Var]) -> bool {
-    const LEAST: usize = 1 << 11;
     const MOST: usize = 1 << 16;
     let is_column = |v: &&Var| v.dims().last() == Some(&1) && v.numel() > 1;
     if !operands.iter().any(is_column) || is_budgeted() {
         return false;
     }
     let (value, dtype) = (formula.value_names(), operands[0].dtype());
-    if !(1..=2).contains(&value.operations()) || !dtype.is_float() || operands.iter().any(|v| v.dtype() != dtype) {
+    let least = match value.operations() {
+        1 => 1 << 11,
+        // What is not chosen has no influence, see `operands_of_function`.
+        2 if !value.is_chosen() => 1 << 13,
+        _ => return false,
+    };
+    if !dtype.is_float() || operands.iter().any(|v| v.dtype() != dtype) {
         return false;
     }
     // The same of all operands as of those that are read.
@@ -90,7 +95,6 @@ pub(super) fn is_of_columns(formula: &dyn Derived, operands: &[&Var]) -> bool {
         Some((broadcast_shapes(&shapes).ok()?, counted().any(Var::requires_grad)))
     };
     let all = facts(&|_| true);
-    let least = if value.operations() == 1 { LEAST } else { 1 << 13 };
     all.as_ref().is_some_and(|(shape, _)| (least..MOST).contains(&shape.numel()))
         && all == facts(&|k| value.has(k + 1))
 }

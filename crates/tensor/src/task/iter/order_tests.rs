@@ -74,7 +74,7 @@ fn laid_out(t: Tensor, way: usize) -> Tensor {
 }
 
 /// Shapes that are odd, thin, few columns wide, with rows longer and shorter than a run, and large enough for segments.
-const SHAPES: [&[usize]; 34] = [
+const SHAPES: [&[usize]; 37] = [
     &[5],
     &[512],
     &[513],
@@ -109,6 +109,10 @@ const SHAPES: [&[usize]; 34] = [
     &[40, 2, 2, 3],
     &[3, 5, 7, 11, 90],
     &[2, 2, 40, 2, 300],
+    // Small pictures, which leaves reach across.
+    &[60, 8, 5, 5],
+    &[700, 3, 4, 5],
+    &[40, 2, 3, 5, 7],
 ];
 
 /// A sum of elements of a type.
