@@ -1,4 +1,4 @@
-//! What of a formula is recorded by operators: a function of few elements, or all of it where it is little work.
+//! What of a formula is recorded by operators: a function of few elements, or one or two operations of columns.
 
 use foldback_tensor::{BroadcastWarning, Tensor, broadcast_shapes, broadcast_warning, kernel};
 
