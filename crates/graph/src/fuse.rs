@@ -41,7 +41,7 @@ use crate::node::Var;
 use crate::origins::with_origins;
 use crate::record::{Reads, record_one};
 use crate::var::ValueRef;
-use by_operators::{given_of, is_of_columns, operands_of_function, recorded};
+use by_operators::{given_of, is_of_columns, operands_of_function, whole_of};
 use derived::{Composed, Derived, PerOperand};
 use names::Names;
 use operands::{are_alike, variables};
@@ -277,7 +277,7 @@ fn apply(
         _meant = broadcast_warning(BroadcastWarning::Off);
     }
     if is_of_columns(whole, &own)
-        && let Some(result) = recorded(name, whole, &own, reduce.as_ref())
+        && let Some(result) = whole_of(name, whole, &own, reduce.as_ref())
     {
         return Ok(result);
     }

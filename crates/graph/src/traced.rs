@@ -25,15 +25,15 @@ impl dyn RuleFormula {
 
 /// Records a formula over variables.
 pub(crate) fn trace(operands: &[&Var], formula: TracedFormula<'_>) -> Result<Var> {
-    recorded(Trace::of(operands[0].dtype(), false), operands, formula)
+    trace_in(Trace::of(operands[0].dtype(), false), operands, formula)
 }
 
 /// The same as by operators: operands that it reads by way of functions of steps have a gradient, of zero.
 pub(crate) fn trace_operators(operands: &[&Var], formula: TracedFormula<'_>) -> Result<Var> {
-    recorded(Trace::of(operands[0].dtype(), true), operands, formula)
+    trace_in(Trace::of(operands[0].dtype(), true), operands, formula)
 }
 
-fn recorded(trace: Trace, operands: &[&Var], formula: TracedFormula<'_>) -> Result<Var> {
+fn trace_in(trace: Trace, operands: &[&Var], formula: TracedFormula<'_>) -> Result<Var> {
     let result = result(formula(&handles(&trace, operands)), operands[0], &trace);
     trace.done(result)
 }

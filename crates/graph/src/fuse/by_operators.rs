@@ -63,7 +63,7 @@ pub(super) fn given_of(
     operands: &[&Var],
     read: Names,
 ) -> Result<Var> {
-    expect_meant(name, operands)?;
+    expect_operands_meant(name, operands)?;
     let _meant = broadcast_warning(BroadcastWarning::Off);
     let _line = LineGuard::set(location());
     formula.given(operands, read)
@@ -102,13 +102,13 @@ pub(super) fn is_of_columns(formula: &dyn Derived, operands: &[&Var]) -> bool {
 /// The result by operators. None if there is an error, which then is to name the formula.
 #[track_caller]
 #[inline(never)]
-pub(super) fn recorded(
+pub(super) fn whole_of(
     name: &'static str,
     formula: &dyn Derived,
     operands: &[&Var],
     reduce: Option<&Reduced>,
 ) -> Option<Var> {
-    expect_meant(name, operands).ok()?;
+    expect_operands_meant(name, operands).ok()?;
     let _meant = broadcast_warning(BroadcastWarning::Off);
     let _line = LineGuard::set(location());
     let value = formula.by_operators(operands).ok()?;
@@ -121,7 +121,7 @@ pub(super) fn recorded(
 
 /// Refuses or warns of broadcasting of these operands that was not meant, as it is asked for.
 #[track_caller]
-fn expect_meant(name: &'static str, operands: &[&Var]) -> Result<()> {
+fn expect_operands_meant(name: &'static str, operands: &[&Var]) -> Result<()> {
     let values: PerOperand<ValueRef<'_>> = operands.iter().map(|v| v.value_ref()).collect();
     let values: PerOperand<&Tensor> = values.iter().map(|v| &**v).collect();
     kernel::expect_meant(name, &values).map_err(|e| with_origins(e, operands))?;
