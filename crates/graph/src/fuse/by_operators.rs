@@ -71,9 +71,9 @@ pub(super) fn given_of(
 
 /// Whether a formula is one or two operations that read columns, which operators take as a number for each row, and a fused operation lays out: columns of
 /// rows of 100, and what functions give of them, take 0.7 to 0.9 of the time. Of more elements it takes longer to store what is
-/// summed; of fewer a fused node takes no longer, and two operations have two nodes.
+/// between the operations; of fewer a fused node takes no longer, and two operations have two nodes.
 pub(super) fn is_of_columns(formula: &dyn Derived, operands: &[&Var]) -> bool {
-    const MOST: usize = 1 << 16;
+    const MOST: usize = 200_000;
     let is_column = |v: &&Var| v.dims().last() == Some(&1) && v.numel() > 1;
     if !operands.iter().any(is_column) || is_budgeted() {
         return false;

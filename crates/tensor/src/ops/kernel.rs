@@ -73,8 +73,8 @@ use crate::tensor::Tensor;
 /// Evaluates a kernel over broadcast operands and sums the result down to a target, adding its prior if it has one.
 ///
 /// The shape of the target must broadcast to the operands' common one; leading axes and axes of size 1 are summed. The
-/// kernel computes in the operands' common floating-point type. The unreduced result is never stored. Axes of the result
-/// along which no operand moves have stride 0.
+/// kernel computes in the operands' common floating-point type. An unreduced result that does not stay in the cache is not stored. Axes of
+/// the result along which no operand moves have stride 0.
 ///
 /// # Errors
 /// `Broadcast` if the operands do not fit together, `Expand` if the target does not expand to their common shape,

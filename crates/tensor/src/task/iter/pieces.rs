@@ -5,6 +5,7 @@
 use smallvec::SmallVec;
 
 use super::block::{BlockPlace, lay_out};
+use super::fold::{Outs, split_each};
 use super::order::is_in_order;
 use super::plan::{Plan, PlanAxis, Steps};
 use super::walk::{lay_out_all, repeat};
@@ -12,6 +13,7 @@ use super::{Operand, flat};
 use crate::buffer::{Handle, Storage};
 use crate::dtype::{Block, BlockMut};
 use crate::kernels::BlockKernel;
+use crate::threads::{GRAIN, split_work};
 
 /// Elements of a piece, where rows are not longer. Twice as many are one.
 const PIECE: usize = 2048;
@@ -155,13 +157,16 @@ pub(super) fn compute(
     let row = n / shape.iter().find(|&&size| size != 1).unwrap_or(&1);
     let len = if n <= 2 * PIECE { n } else { (PIECE / row).max(1) * row };
     let pieces = InPieces::new(operands, shape, (len, len), usize::MAX).expect("no row is too long");
-    let mut rooms = pieces.rooms();
-    for from in (0..n).step_by(len) {
-        let len = len.min(n - from);
-        let mut outputs: SmallVec<[BlockMut<'_>; 3]> = SmallVec::new();
-        outs.iter_mut().for_each(|out| outputs.push(out.range(from, len)));
-        pieces.run(kernel, from, &mut rooms, &mut outputs);
-    }
+    let outs: Outs<'_> = outs.iter_mut().map(|out| out.range(0, n)).collect();
+    let (count, grain) = (n.div_ceil(len), GRAIN.div_ceil(len));
+    split_work(count, grain, outs, &|outs, at| split_each(outs, at * len), &|first, _, mut outs| {
+        let (n, mut rooms) = (outs[0].len(), pieces.rooms());
+        for from in (0..n).step_by(len) {
+            let mut outputs: SmallVec<[BlockMut<'_>; 3]> = SmallVec::new();
+            outs.iter_mut().for_each(|out| outputs.push(out.range(from, len.min(n - from))));
+            pieces.run(kernel, first * len + from, &mut rooms, &mut outputs);
+        }
+    });
 }
 
 #[cfg(test)]

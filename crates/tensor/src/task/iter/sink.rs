@@ -1,4 +1,4 @@
-//! The fold engine: one walk that reads every operand once, and where each output of a kernel goes.
+//! The fold engine: one walk that reads every operand once where it can, and where each output of a kernel goes.
 //!
 //! The axes of a walk hold the steps of the operands, and behind them those of the sinks' accumulators: 0 where a sink
 //! is folded. A walk is planned so that it obeys the order of every sink (Note [The order of a sum]); parts of it are
@@ -10,6 +10,7 @@ use std::cmp::Reverse;
 use smallvec::{SmallVec, smallvec};
 
 use super::cut::{Cut, CutPoints, Ranges};
+use super::fold::stored;
 use super::folding::{Folding, folding};
 use super::order::{FoldOrder, MAX_PARTS};
 use super::outcome::Outcome;
@@ -17,9 +18,10 @@ use super::plan::{PlanAxis, Steps, broadcast_stride};
 use super::planes::walk_part;
 use super::spread::Spread;
 use super::stream::{bytes_read, worth_streaming_beside_sums};
-use super::stretch::{block_bytes, obey_all};
+use super::stretch::{LEAST_PLANE, Stretch, block_bytes, may_store, obey_all};
 use super::wide::{Wide, WideMut};
 use super::{Fold, Operand};
+use crate::buffer::{Handle, Storage};
 use crate::create::room;
 use crate::dtype::BlockMut;
 use crate::error::Result;
@@ -34,6 +36,10 @@ const SMALL_PART: usize = GRAIN / 4;
 
 /// Elements below which an awkward layout costs less than a second walk.
 const ALWAYS_TOGETHER: usize = 1 << 16;
+
+/// Elements of a plane below which what a kernel gives is better stored, and folded then: of 100,000 elements the gradients of `(x - w) * b` for
+/// `[n, 10, 10]` with `[n, 1, 10]` and `[n, 1, 1]` take half of the time.
+const LEAST_WALKED: usize = 512;
 
 /// A kernel and the number of its outputs. Those that no goal names are forgotten.
 pub(crate) type Outputs<'a> = (&'a dyn BlockKernel, usize);
@@ -190,6 +196,17 @@ impl<'a> Walk<'a> {
         self.axes.last().is_none_or(in_order) && parts.div_ceil(threads) * threads <= parts * self.sinks.len()
     }
 
+    /// Whether leaves have it walked in planes, or in parts of planes, that have few elements for what each costs.
+    fn has_small_planes(&self) -> bool {
+        let whole = self.axes.iter().map(|a| (0, a.size)).collect();
+        let Stretch { outer, rows, cols, .. } = self.stretch(&whole);
+        match &rows[..] {
+            [.., _, inner] => inner.size * cols.size < LEAST_PLANE,
+            [rows] => !outer.is_empty() && rows.size * cols.size < LEAST_WALKED,
+            [] => false,
+        }
+    }
+
     /// Parts that are whole segments of every sink, or hold results that no other part has.
     fn parts(&self) -> Cut {
         let sizes: SmallVec<[usize; 4]> = self.axes.iter().map(|a| a.size).collect();
@@ -341,7 +358,10 @@ impl<'s> Share<'s> {
 }
 
 /// Evaluates a kernel over operands that broadcast to `shape`, and folds each output that is wanted: in one walk if that
-/// obeys the orders of all, else one by one. Without a kernel, the only operand itself is folded.
+/// obeys the orders of all. Without a kernel, the only operand itself is folded.
+///
+/// Where a walk would not, or has small planes, all outputs are stored first if they stay in the cache (two to four times as fast with 100,000
+/// elements of small images and channels, 1.4 times with 2 million); else each is evaluated and folded by itself.
 pub(crate) fn fold_each(
     fold: Fold,
     kernel: Option<Outputs<'_>>,
@@ -354,7 +374,18 @@ pub(crate) fn fold_each(
     }
     let room = OnceCell::new();
     let walk = |goals: &[Goal]| Walk::new(fold, kernel, operands, shape, goals, &room);
-    if let Some(walk) = walk(&goals) {
+    let together = walk(&goals);
+    if let Some(kernel) = kernel
+        && may_store()
+        && together.as_ref().is_none_or(Walk::has_small_planes)
+        && let Some(mut stored) = stored(kernel, operands, shape, fold.dtype)
+    {
+        return goals
+            .into_iter()
+            .map(|goal| fold_stored(fold, &mut stored[goal.output], shape, goal))
+            .collect();
+    }
+    if let Some(walk) = together {
         return walk.run(goals);
     }
     let mut results = SmallVec::new();
@@ -363,6 +394,16 @@ pub(crate) fn fold_each(
         results.extend(alone.run(smallvec![goal])?);
     }
     Ok(results)
+}
+
+/// Folds what a kernel has computed, or hands it out if it is wanted as it is.
+fn fold_stored(fold: Fold, elements: &mut Handle, shape: &[usize], goal: Goal) -> Result<Tensor> {
+    if goal.prior.is_none() && !goal.kept.contains(&false) {
+        let elements = std::mem::replace(elements, Storage::scratch(fold.dtype, 0));
+        return Ok(Tensor::from_storage(elements, shape.into()));
+    }
+    let stored = Operand::in_order(elements.block(), shape);
+    super::fold::fold(fold, None, &[stored], shape, &goal.kept, goal.prior)
 }
 
 fn fold_nothing(fold: Fold, shape: &[usize], goal: Goal) -> Result<Tensor> {
