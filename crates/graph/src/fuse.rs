@@ -276,7 +276,7 @@ fn apply(
         // All have been looked at together.
         _meant = broadcast_warning(BroadcastWarning::Off);
     }
-    if is_of_columns(whole, &own)
+    if is_of_columns(whole, &own, reduce.is_some())
         && let Some(result) = whole_of(name, whole, &own, reduce.as_ref())
     {
         return Ok(result);

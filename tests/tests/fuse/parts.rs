@@ -176,11 +176,16 @@ fn an_operation_of_columns_is_an_operators_node() {
         shifted.call((&x, &Tensor::ones([170, 1]).requires_grad())).unwrap().graph().unwrap().to_string();
     assert!(graph.contains("sub") && graph.contains("exp") && !graph.contains("shifted"), "{graph}");
     // Rows, few elements and many are one node.
-    for (n, shape) in [(100, vec![50]), (9, vec![9, 1]), (1500, vec![1500, 1])] {
+    for (n, shape) in [(100, vec![50]), (9, vec![9, 1]), (4200, vec![4200, 1])] {
         let x = Tensor::ones([n, 50]).requires_grad();
         let graph = f.sum((&x, &Tensor::ones(&shape[..])), 0).unwrap().graph().unwrap().to_string();
         assert!(graph.contains("scaled"), "{graph}");
     }
+    // Of many elements one operation takes no more memory as an operator's.
+    let [x, w] = [[4200, 50], [4200, 1]].map(|shape| Tensor::ones(shape).requires_grad());
+    let [one, two] =
+        [f.call((&x, &w)), shifted.call((&x, &w))].map(|y| y.unwrap().graph().unwrap().to_string());
+    assert!(one.contains("mul") && !one.contains("scaled") && two.contains("shifted"), "{one}{two}");
 }
 
 /// A branch that is not taken has no influence, however steep it is.

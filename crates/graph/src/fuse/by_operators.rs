@@ -70,19 +70,19 @@ pub(super) fn given_of(
 }
 
 /// Whether a formula is one or two operations that read columns, which operators take as a number for each row, and a fused operation lays out: columns of
-/// rows of 100, and what functions give of them, take 0.7 to 0.9 of the time. Of more elements it takes longer to store what is
-/// between the operations; of fewer a fused node takes no longer, and two operations have two nodes.
-pub(super) fn is_of_columns(formula: &dyn Derived, operands: &[&Var]) -> bool {
+/// rows of 100, and what functions give of them, take 0.7 to 0.9 of the time. Of more elements what is between two operations, or is
+/// only summed, takes memory; of fewer a fused node takes no longer, and two operations have two nodes.
+pub(super) fn is_of_columns(formula: &dyn Derived, operands: &[&Var], is_reduced: bool) -> bool {
     const MOST: usize = 200_000;
     let is_column = |v: &&Var| v.dims().last() == Some(&1) && v.numel() > 1;
     if !operands.iter().any(is_column) || is_budgeted() {
         return false;
     }
     let (value, dtype) = (formula.value_names(), operands[0].dtype());
-    let least = match value.operations() {
-        1 => 1 << 11,
+    let sizes = match value.operations() {
+        1 => 1 << 11..if is_reduced { MOST } else { usize::MAX },
         // What is not chosen has no influence, see `operands_of_function`.
-        2 if !value.is_chosen() => 1 << 13,
+        2 if !value.is_chosen() => 1 << 13..MOST,
         _ => return false,
     };
     if !dtype.is_float() || operands.iter().any(|v| v.dtype() != dtype) {
@@ -95,7 +95,7 @@ pub(super) fn is_of_columns(formula: &dyn Derived, operands: &[&Var]) -> bool {
         Some((broadcast_shapes(&shapes).ok()?, counted().any(Var::requires_grad)))
     };
     let all = facts(&|_| true);
-    all.as_ref().is_some_and(|(shape, _)| (least..MOST).contains(&shape.numel()))
+    all.as_ref().is_some_and(|(shape, _)| sizes.contains(&shape.numel()))
         && all == facts(&|k| value.has(k + 1))
 }
 
