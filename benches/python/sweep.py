@@ -315,6 +315,10 @@ CASES = {
         ("operators", "fused"),
         lambda n: back(v(*rows(n, 100)), v(rows(n, 100)[0], 1), lambda x, w: (x - w) * w),
     ),
+    "small planes and back": dict.fromkeys(
+        ("operators", "fused"),
+        lambda n: back(v(max(n // 100, 1), 10, 10), v(max(n // 100, 1), 1, 10), lambda x, w: (x * w).square()),
+    ),
     "two functions and back f64": {
         "operators": lambda n: back(v(n, dtype=F64), v(n, dtype=F64), lambda x, w: x.sigmoid() * w.sin()),
         "fused": lambda n: back(v(n, dtype=F64), v(n, dtype=F64), lambda x, w: x.sigmoid() * w.sin()),

@@ -90,6 +90,11 @@ fn sum_of(a: Tensor, axes: &'static [isize]) -> Result<(usize, Run)> {
     Ok((a.numel(), run(move || a.sum(axes))))
 }
 
+/// Planes of ten rows of ten.
+fn planes(n: usize) -> Tensor {
+    values(&[(n / 100).max(1), 10, 10])
+}
+
 /// `(x * w).sum()` and back, of leaves of these shapes.
 fn product_back(x: Tensor, w: Tensor) -> Result<(usize, Run)> {
     back(x, w, |x, w| x.mul(w)?.sum(..))
@@ -321,6 +326,10 @@ pub fn cases() -> Vec<Case> {
         family "columns of rows of 100 and back":
             "operators" => |n| back(values(&rows(n, 100)), values(&[rows(n, 100)[0], 1]), |x, w| ((x - w) * w).sum(..));
             "fused" allowed 1.0 => |n| back(values(&rows(n, 100)), values(&[rows(n, 100)[0], 1]), |x, w| fuse!(|x, w| (x - w) * w).sum([x, w], ..));
+
+        family "small planes and back":
+            "operators" => |n| back(planes(n), values(&[planes(n).dims()[0], 1, 10]), |x, w| (x * w).square().sum(..));
+            "fused" allowed 1.0 => |n| back(planes(n), values(&[planes(n).dims()[0], 1, 10]), |x, w| fuse!(|x, w| (x * w).square()).call([x, w])?.sum(..));
 
         family "two functions and back f64":
             "operators" => |n| back(values_of(&[n], DType::F64), values_of(&[n], DType::F64), |x, w| (x.sigmoid() * w.sin()).sum(..));
