@@ -84,12 +84,8 @@ pub(crate) fn fold(
     Ok(results.pop().expect("a result for the goal"))
 }
 
-/// Bytes that several outputs take together where they are computed at once, beside operands that are laid out: with 100,000 elements the
-/// three gradients of `(x - w) * b` take 0.87 to 0.97 of the time of a walk to all of them, one with two factors along middle axes 0.8.
-const FEW_BYTES: usize = 2 << 20;
-
-/// All outputs of a kernel, computed at once, without a plan, and folded while they are in the second-level cache, or near it: all that one thread
-/// computes, or [`FEW_BYTES`]. `None` if they are more, and not wanted whole from operands that lie like them, or lie in another order than that of their
+/// All outputs of a kernel, computed at once, without a plan, and folded while they are in the second-level cache: all that one thread
+/// computes. `None` if they are more, and not wanted whole from operands that lie like them, or lie in another order than that of their
 /// sums. Products of 30,000 with a row, a column or a factor along the middle axis, their sum and back take 0.6 to 0.8 of the time of a plan.
 ///
 /// A fused product of [8, 100] with a row, its sum and both gradients take 0.66 of the time.
@@ -102,9 +98,7 @@ pub(crate) fn few(
 ) -> Option<SmallVec<[Handle; 2]>> {
     let n = shape.iter().fold(1usize, |n, &size| n.saturating_mul(size));
     let is_flat = flat::applies(operands, shape);
-    let bytes = n.saturating_mul(outputs).saturating_mul(dtype.size());
-    let is_few = n <= GRAIN || outputs > 1 && !is_flat && bytes <= FEW_BYTES;
-    let fits = is_few && (is_flat || n <= at_once(kernel, operands, shape, dtype))
+    let fits = n <= GRAIN && (is_flat || n <= at_once(kernel, operands, shape, dtype))
         || are_whole && is_flat && need_no_streaming(operands, n, outputs);
     if n == 0 || !fits || !is_flat && !lie_in_order(operands, shape) {
         return None;
