@@ -39,7 +39,8 @@ impl<'a> Target<'a> {
 ///
 /// The kernel gets one output block per target, of the operands' common floating-point type. The results are those of
 /// [`fold_to`](super::kernel::fold_to) for each output, bit for bit; several are dense and row-major. But every operand is
-/// read only once, and nothing that does not stay in the cache is stored unreduced, except for a target that has the common shape itself.
+/// read only once where one pass can sum in the order of each, and nothing that does not stay in the cache is stored unreduced, except for a
+/// target that has the common shape itself.
 ///
 /// # Errors
 /// `Broadcast` if the operands do not fit together, `Expand` if a target does not expand to their common shape,
