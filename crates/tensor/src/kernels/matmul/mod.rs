@@ -168,7 +168,14 @@ impl<T: Multiply> Product<'_, T> {
             tiles = Tiles::new(m, n, k, least.div_ceil(items * parts));
         }
         if parts == 1 {
-            if !by_vectors && items * depth == 1 && T::multiply_shared(self, out, onto) {
+            let is_single = !by_vectors && items * depth == 1;
+            if is_single
+                && self.a.col_step == 1
+                && let Some(columns) = Tiles::columns(m, n, k).filter(|columns| columns.count >= tiles.count)
+            {
+                return self.tiles(&columns, 1, 0, k, out, onto);
+            }
+            if is_single && T::multiply_shared(self, out, onto) {
                 return;
             }
             return self.tiles(&tiles, items, 0, self.k, out, onto);
@@ -468,16 +475,27 @@ mod tests {
         }
     }
 
+    /// Strips that the first block copies, and the last one that is narrower; an inner size of two depths.
     #[test]
-    fn shared_products_have_the_bits_of_tiles() {
-        let (m, n, k) = (300, 600, 700);
+    fn shared_products_and_columns_have_the_bits_of_tiles() {
         let some =
             |n: usize| (0..n).map(|i| ((i * 7919 + 13) % 1009) as f64 / 1009.0 - 0.5).collect::<Vec<_>>();
-        let (a, b) = (some(m * k), some(k * n));
-        let p = product(m, n, k, &a, &b);
-        let mut out = vec![0.0; m * n];
-        shared(&p, Form::new(8, m, detected_level()), &mut out, Onto::Nothing);
-        assert_eq!(out, tile_of(&p, Onto::Nothing, |t| blocked_at::<f64, 8>(t, detected_level())));
+        for (m, n, k) in [(300, 600, 700), (40, 230, 260), (150, 200, 300), (384, 340, 385), (25, 100, 1000)]
+        {
+            let (a, b, row) = (some(m * k), some(k * n), some(n));
+            let p = Product { scale: 0.75, ..product(m, n, k, &a, &b) };
+            for onto in [Onto::Nothing, Onto::Result, Onto::Row(&row)] {
+                let tile = tile_of(&p, onto, |t| blocked_at::<f64, 8>(t, detected_level()));
+                let (mut out, mut run) = (vec![3.0; m * n], vec![3.0; m * n]);
+                shared(&p, Form::new(8, m, detected_level()), &mut out, onto);
+                assert_eq!(out, tile, "{m} x {n} x {k}");
+                p.run(&mut run, onto);
+                assert_eq!(run, tile, "{m} x {n} x {k}");
+                let defined = defined(&p, onto);
+                let off = tile.iter().zip(&defined).map(|(x, y)| (x - y).abs()).fold(0.0, f64::max);
+                assert!(off < 1e-12, "{m} x {n} x {k}: {off}");
+            }
+        }
     }
 
     #[test]
@@ -566,13 +584,22 @@ mod tests {
 
     #[test]
     fn tiles_cover_the_result_and_large_ones_are_cut() {
-        for (m, n, k) in
-            [(1, 1, 1), (1000, 1, 9), (512, 512, 512), (3, 100_000, 64), (1 << 20, 64, 64), (64, 64, 1 << 20)]
-        {
+        for (m, n, k) in [
+            (1, 1, 1),
+            (1000, 1, 9),
+            (512, 512, 512),
+            (3, 100_000, 64),
+            (1 << 20, 64, 64),
+            (64, 64, 1 << 20),
+            (384, 300, 400),
+        ] {
             for least in [1, 4, 8, 100] {
                 let t = Tiles::new(m, n, k, least);
                 assert_eq!(t.count, m.div_ceil(t.rows) * n.div_ceil(t.cols));
                 assert!(t.rows <= m && t.cols <= n && t.rows * t.cols > 0);
+            }
+            if let Some(t) = Tiles::columns(m, n, k) {
+                assert!(t.rows == m && t.cols < n && t.count == n.div_ceil(t.cols) && t.across == t.count);
             }
             let t = Tiles::new(m, n, k, TILES);
             assert!(m * n * k < 1 << 24 || k > 1 << 16 || t.count >= 4, "{m} x {n} x {k}: {t:?}");

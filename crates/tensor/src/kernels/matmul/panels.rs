@@ -162,9 +162,10 @@ fn multiply_strip<T: MulAdd>(
         registers: form.span / form.run,
         scale: T::of_count(1),
         level: form.level,
+        next: None,
     };
     let onto = if to.add { Onto::Result } else { Onto::Nothing };
-    strip.run_asking(&mut Out::of(to.out, rows, to.stride), to.col, onto, to.ahead);
+    strip.run_with(&mut Out::of(to.out, rows, to.stride), to.col, onto, to.ahead, None);
 }
 
 #[cfg(test)]

@@ -22,6 +22,8 @@ pub(super) struct Panel<T> {
     pub(super) b: *const T,
     /// from one line of the strip to the next
     pub(super) b_step: isize,
+    /// where lines are copied to as they are read, one after another, unless it is null
+    pub(super) copy: *mut T,
     /// where each line begins, counted from `b`, unless it is null
     pub(super) places: *const usize,
     /// how many registers of 64 bytes the strip is wide: one, two or [`WIDE`]
@@ -35,6 +37,9 @@ pub(super) struct Panel<T> {
     pub(super) onto_stride: usize,
     /// what the sums are multiplied by
     pub(super) scale: T,
+    /// what is asked for at the first inner position of a group, and from one position to the next
+    pub(super) ahead: *const T,
+    pub(super) ahead_step: isize,
 }
 
 /// The rows of a large product's blocks, in groups, on a processor with 32 registers of 64 bytes.
@@ -54,6 +59,11 @@ pub(super) fn height(level: Level) -> usize {
     }
 }
 
+/// Lines a step apart; each at its place; a step apart, and copied.
+const BESIDE: u8 = 0;
+const PLACED: u8 = 1;
+const COPIED: u8 = 2;
+
 /// A block of `R` rows, of which `live` are written, in `N` registers per row.
 ///
 /// Where rows lie beside each other one pointer leads to all of them: a processor has fewer than it would take.
@@ -64,11 +74,9 @@ macro_rules! vector_block {
         /// As for `MulAdd::compute`, on a processor with these features.
         #[cfg(target_arch = "x86_64")]
         #[target_feature(enable = $features)]
-        unsafe fn $name<const R: usize, const N: usize, const GROUPED: bool, const PLACED: bool>(
-            x: &Panel<$t>,
-        ) {
+        unsafe fn $name<const R: usize, const N: usize, const GROUPED: bool, const LINES: u8>(x: &Panel<$t>) {
             use std::arch::x86_64::{
-                _MM_HINT_T0, _mm_prefetch, $fused, $load, $plus, $spread, $store, $times, $zero,
+                _MM_HINT_T0, _MM_HINT_T1, _mm_prefetch, $fused, $load, $plus, $spread, $store, $times, $zero,
             };
             // Each row of the result lies on a page of its own: asked for now, it is there when the sums are.
             for r in 0..R.min(x.live) {
@@ -78,15 +86,26 @@ macro_rules! vector_block {
             }
             let mut sums = [[$zero(); N]; R];
             let mut line = [$zero(); N];
-            let (mut b, mut step) = (x.b, 0);
+            let (mut b, mut step, mut ahead, mut copy) = (x.b, 0, x.ahead, x.copy);
             for p in 0..x.depth {
-                if PLACED {
+                if GROUPED && LINES != PLACED {
+                    _mm_prefetch::<_MM_HINT_T1>(ahead.cast());
+                    ahead = ahead.wrapping_offset(x.ahead_step);
+                }
+                if LINES == PLACED {
                     // SAFETY: there is a place for each line.
                     b = x.b.wrapping_add(unsafe { *x.places.add(p) });
                 }
                 for c in 0..N {
                     // SAFETY: a line of the strip is as wide as these registers.
                     line[c] = unsafe { $load(b.add(c * $lanes)) };
+                    if LINES == COPIED {
+                        // SAFETY: there is room for as many lines as the strip is deep.
+                        unsafe { $store(copy.add(c * $lanes), line[c]) };
+                    }
+                }
+                if LINES == COPIED {
+                    copy = copy.wrapping_add(N * $lanes);
                 }
                 for r in 0..R {
                     // SAFETY: every row is as long as the strip is deep, and a group is `a_step >= R` rows.
@@ -97,7 +116,7 @@ macro_rules! vector_block {
                         sums[r][c] = $fused(left, line[c], sums[r][c]);
                     }
                 }
-                if !PLACED {
+                if LINES != PLACED {
                     b = b.wrapping_offset(x.b_step);
                 }
                 step += x.a_step;
@@ -220,47 +239,49 @@ macro_rules! block_of {
                 match (level, x.live) {
                     #[cfg(target_arch = "x86_64")]
                     (Level::Avx512, _) if x.registers == WIDE => match x.live {
-                        4.. => $avx512::<LOW, WIDE, false, false>(x),
-                        _ => $avx512::<3, WIDE, false, false>(x),
+                        4.. => $avx512::<LOW, WIDE, false, BESIDE>(x),
+                        _ => $avx512::<3, WIDE, false, BESIDE>(x),
                     },
                     #[cfg(target_arch = "x86_64")]
+                    (Level::Avx512, _) if !x.copy.is_null() => $avx512::<12, 2, true, COPIED>(x),
+                    #[cfg(target_arch = "x86_64")]
                     (Level::Avx512, _) if !x.places.is_null() => match x.live {
-                        9.. => $avx512::<12, 2, true, true>(x),
-                        5.. => $avx512::<8, 2, true, true>(x),
-                        _ => $avx512::<4, 2, true, true>(x),
+                        9.. => $avx512::<12, 2, true, PLACED>(x),
+                        5.. => $avx512::<8, 2, true, PLACED>(x),
+                        _ => $avx512::<4, 2, true, PLACED>(x),
                     },
                     #[cfg(target_arch = "x86_64")]
                     (Level::Avx512, _) if x.grouped && x.registers == 2 => match x.live {
-                        9.. => $avx512::<12, 2, true, false>(x),
-                        5.. => $avx512::<8, 2, true, false>(x),
-                        _ => $avx512::<4, 2, true, false>(x),
+                        9.. => $avx512::<12, 2, true, BESIDE>(x),
+                        5.. => $avx512::<8, 2, true, BESIDE>(x),
+                        _ => $avx512::<4, 2, true, BESIDE>(x),
                     },
                     #[cfg(target_arch = "x86_64")]
                     (Level::Avx512, _) if x.registers == 2 => match x.live {
-                        5.. => $avx512::<8, 2, false, false>(x),
-                        2.. => $avx512::<4, 2, false, false>(x),
-                        _ => $avx512::<1, 2, false, false>(x),
+                        5.. => $avx512::<8, 2, false, BESIDE>(x),
+                        2.. => $avx512::<4, 2, false, BESIDE>(x),
+                        _ => $avx512::<1, 2, false, BESIDE>(x),
                     },
                     #[cfg(target_arch = "x86_64")]
-                    (Level::Avx512, 9..) => $avx512::<12, 1, true, false>(x),
+                    (Level::Avx512, 9..) => $avx512::<12, 1, true, BESIDE>(x),
                     #[cfg(target_arch = "x86_64")]
-                    (Level::Avx512, 5..) if x.grouped => $avx512::<8, 1, true, false>(x),
+                    (Level::Avx512, 5..) if x.grouped => $avx512::<8, 1, true, BESIDE>(x),
                     #[cfg(target_arch = "x86_64")]
-                    (Level::Avx512, _) if x.grouped => $avx512::<4, 1, true, false>(x),
+                    (Level::Avx512, _) if x.grouped => $avx512::<4, 1, true, BESIDE>(x),
                     #[cfg(target_arch = "x86_64")]
-                    (Level::Avx512, 5..) => $avx512::<8, 1, false, false>(x),
+                    (Level::Avx512, 5..) => $avx512::<8, 1, false, BESIDE>(x),
                     #[cfg(target_arch = "x86_64")]
-                    (Level::Avx512, 2..) => $avx512::<4, 1, false, false>(x),
+                    (Level::Avx512, 2..) => $avx512::<4, 1, false, BESIDE>(x),
                     #[cfg(target_arch = "x86_64")]
-                    (Level::Avx512, _) => $avx512::<1, 1, false, false>(x),
+                    (Level::Avx512, _) => $avx512::<1, 1, false, BESIDE>(x),
                     #[cfg(target_arch = "x86_64")]
-                    (Level::Avx2, _) if !x.places.is_null() => $avx2::<6, 2, true, true>(x),
+                    (Level::Avx2, _) if !x.places.is_null() => $avx2::<6, 2, true, PLACED>(x),
                     #[cfg(target_arch = "x86_64")]
-                    (Level::Avx2, _) if x.grouped => $avx2::<6, 2, true, false>(x),
+                    (Level::Avx2, _) if x.grouped => $avx2::<6, 2, true, BESIDE>(x),
                     #[cfg(target_arch = "x86_64")]
-                    (Level::Avx2, 4..) => $avx2::<6, 2, false, false>(x),
+                    (Level::Avx2, 4..) => $avx2::<6, 2, false, BESIDE>(x),
                     #[cfg(target_arch = "x86_64")]
-                    (Level::Avx2, _) => $avx2::<3, 2, false, false>(x),
+                    (Level::Avx2, _) => $avx2::<3, 2, false, BESIDE>(x),
                     _ => plain::<$t, $width>(x),
                 }
             }

@@ -160,9 +160,10 @@ impl PanelLayout {
                 let width = registers * run;
                 let b = Matrix { start: strip * self.strip_step(), ..row_major(panel, span) };
                 let (m, depth) = (out.rows, self.depth);
-                let places = None;
+                let (places, next) = (None, None);
                 let grouped = self.grouped;
-                let strip = Strip { m, depth, a, grouped, height, b, places, width, registers, scale, level };
+                let strip =
+                    Strip { m, depth, a, grouped, height, b, places, width, registers, scale, level, next };
                 strip.run_columns(&mut out, col, wide, onto);
             }
         }
