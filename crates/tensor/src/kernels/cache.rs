@@ -11,7 +11,14 @@ static BYTES: AtomicUsize = AtomicUsize::new(0);
 /// Whether a tensor of so many bytes stays in the last-level cache until it is read again, beside what else an operation reads and writes.
 #[doc(hidden)]
 pub fn stays_in_cache(bytes: usize) -> bool {
-    bytes <= last_level_cache() / 4
+    stays_in(last_level_cache(), bytes)
+}
+
+/// Bytes of which more are not relied on to stay: a cache that is much larger is shared by many cores, and what is stored for it is memory.
+const MOST: usize = 16 << 20;
+
+fn stays_in(cache: usize, bytes: usize) -> bool {
+    bytes <= (cache / 4).min(MOST)
 }
 
 /// Bytes of the last-level cache of this processor, as it describes itself.
@@ -68,5 +75,12 @@ mod tests {
         let bytes = described().unwrap_or(USUAL);
         assert!((1 << 20..4 << 30).contains(&bytes), "{bytes}");
         assert!(last_level_cache() > 0);
+    }
+
+    #[test]
+    fn a_quarter_of_a_cache_stays_and_of_a_large_one_16_mib() {
+        let mib = 1 << 20;
+        assert!(stays_in(32 * mib, 8 * mib) && !stays_in(32 * mib, 8 * mib + 1));
+        assert!(stays_in(300 * mib, 16 * mib) && !stays_in(300 * mib, 16 * mib + 1));
     }
 }
