@@ -78,8 +78,10 @@ const ASIDE: usize = 8;
 /// they lie: products of 1024 by 64 with 64 by 192 take 0.89 of the time that groups do, which have to be laid out.
 const SHALLOW: usize = 128;
 
-/// Columns and inner positions from which on laying out the rows of the left operand pays for higher, wider blocks.
-pub(super) const LARGE: (usize, usize) = (96, 32);
+/// Strips and inner positions from which on laying out the rows of the left operand pays for higher blocks, and strips where its rows
+/// would be read as they lie: products of 256 by 256 by 256 take 0.9 of the time so.
+pub(super) const LARGE: (usize, usize) = (3, 32);
+const MANY_STRIPS: usize = 9;
 
 /// The product of a tile, at the level of this processor. `W` is the number of columns of a strip.
 pub(super) fn blocked<T: MulAdd, const W: usize>(tile: Tile<'_, T>) {
@@ -90,7 +92,9 @@ pub(super) fn blocked<T: MulAdd, const W: usize>(tile: Tile<'_, T>) {
 pub(super) fn blocked_at<T: MulAdd, const W: usize>(mut tile: Tile<'_, T>, level: Level) {
     let (m, n, k) = (tile.m, tile.n, tile.k);
     let shallow = level == Level::Avx512 && k <= SHALLOW && n >= WIDE * W && tile.a.col_step == 1;
-    let large = !shallow && level == Level::Avx512 && m > height(level) && n >= LARGE.0 && k >= LARGE.1;
+    let strips = if tile.a.col_step == 1 { MANY_STRIPS } else { LARGE.0 };
+    let large =
+        !shallow && level == Level::Avx512 && m > height(level) && n >= strips * 2 * W && k >= LARGE.1;
     let height = if large { HIGH } else { height(level) };
     let span = if shallow {
         WIDE * W
@@ -130,7 +134,8 @@ pub(super) fn blocked_at<T: MulAdd, const W: usize>(mut tile: Tile<'_, T>, level
             let next = col + wide;
             let next = (far && next < n).then(|| tile.b.moved(0, from, next));
             // The first block copies it.
-            let is_copied = large && far && !as_it_lies && wide == 2 * W;
+            let is_copied =
+                (large || level == Level::Avx512 && !grouped) && far && !as_it_lies && wide == 2 * W;
             if !is_copied && (!as_it_lies || wide < width) {
                 let panel = panel.get_or_insert_with(|| Room::new(panel_room));
                 pack(&b, depth, wide, panel.as_mut_slice(), width);
@@ -231,7 +236,8 @@ impl<T: MulAdd> Strip<'_, T> {
         }
         if let Some(copy) = &copy {
             assert!(copy.len() >= self.depth * self.width, "a copy has room for the strip");
-            assert!(self.grouped && height == HIGH && self.registers == 2 && self.level == Level::Avx512);
+            let height = if self.grouped { HIGH } else { 8 };
+            assert!(self.height == height && self.registers == 2 && self.level == Level::Avx512);
         }
         let row = |r: usize| self.a.moved(0, if self.grouped { 0 } else { r.min(self.m - 1) }, 0).pointer();
         let mut block = Panel {

@@ -483,8 +483,16 @@ mod tests {
         for (m, n, k) in [(300, 600, 700), (40, 230, 260), (150, 200, 300), (384, 340, 385), (25, 100, 1000)]
         {
             let (a, b, row) = (some(m * k), some(k * n), some(n));
-            let p = Product { scale: 0.75, ..product(m, n, k, &a, &b) };
-            for onto in [Onto::Nothing, Onto::Result, Onto::Row(&row)] {
+            let mut p = Product { scale: 0.75, ..product(m, n, k, &a, &b) };
+            for (is_transposed, onto) in [
+                (false, Onto::Nothing),
+                (false, Onto::Result),
+                (false, Onto::Row(&row)),
+                (true, Onto::Nothing),
+            ] {
+                if is_transposed {
+                    p.a = row_major(&a, m).transposed();
+                }
                 let tile = tile_of(&p, onto, |t| blocked_at::<f64, 8>(t, detected_level()));
                 let (mut out, mut run) = (vec![3.0; m * n], vec![3.0; m * n]);
                 shared(&p, Form::new(8, m, detected_level()), &mut out, onto);

@@ -37,7 +37,7 @@ pub(super) struct Panel<T> {
     pub(super) onto_stride: usize,
     /// what the sums are multiplied by
     pub(super) scale: T,
-    /// what is asked for at the first inner position of a group, and from one position to the next
+    /// what is asked for at the first inner position where rows have two registers, and from one position to the next
     pub(super) ahead: *const T,
     pub(super) ahead_step: isize,
 }
@@ -88,7 +88,7 @@ macro_rules! vector_block {
             let mut line = [$zero(); N];
             let (mut b, mut step, mut ahead, mut copy) = (x.b, 0, x.ahead, x.copy);
             for p in 0..x.depth {
-                if GROUPED && LINES != PLACED {
+                if N == 2 && LINES != PLACED {
                     _mm_prefetch::<_MM_HINT_T1>(ahead.cast());
                     ahead = ahead.wrapping_offset(x.ahead_step);
                 }
@@ -243,7 +243,10 @@ macro_rules! block_of {
                         _ => $avx512::<3, WIDE, false, BESIDE>(x),
                     },
                     #[cfg(target_arch = "x86_64")]
-                    (Level::Avx512, _) if !x.copy.is_null() => $avx512::<12, 2, true, COPIED>(x),
+                    (Level::Avx512, _) if !x.copy.is_null() => match x.grouped {
+                        true => $avx512::<12, 2, true, COPIED>(x),
+                        false => $avx512::<8, 2, false, COPIED>(x),
+                    },
                     #[cfg(target_arch = "x86_64")]
                     (Level::Avx512, _) if !x.places.is_null() => match x.live {
                         9.. => $avx512::<12, 2, true, PLACED>(x),
