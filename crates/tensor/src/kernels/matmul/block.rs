@@ -8,7 +8,7 @@
 //! would wait for its loads. With enough columns it pays to lay out the rows of the left operand too, in groups as high
 //! as such a block: one pointer leads to all of them, and blocks can be higher. Then the first block copies the strip as it reads
 //! it, and each inner position asks for a line of the next strip, which far rows have on pages of their own: products of 32 by 784 with 784 by 512
-//! take 0.82 of the time that they take where all strips are laid out before, which waits for memory and computes in turn, of
+//! take 0.8 of the time that they take where all strips are laid out before, which waits for memory and computes in turn, of
 //! 128 rows 0.92. Where sums are so short that a strip of four
 //! registers stays in the first-level cache, rows are few at a time and read where they lie. A bias is added as the sums of a block
 //! are written.
@@ -79,7 +79,7 @@ const ASIDE: usize = 8;
 const SHALLOW: usize = 128;
 
 /// Strips and inner positions from which on laying out the rows of the left operand pays for higher blocks, and strips where its rows
-/// would be read as they lie: products of 256 by 256 by 256 take 0.9 of the time so.
+/// would be read as they lie.
 pub(super) const LARGE: (usize, usize) = (3, 32);
 const MANY_STRIPS: usize = 9;
 
