@@ -30,18 +30,21 @@ pub(super) fn few<T: MulAdd>(mut tile: Tile<'_, T>, level: Level) {
     let mut onto = tile.out.begin(tile.onto);
     let mut sums: Room<T> = Room::new(many);
     let deepest = tile.k.min(DEPTH);
-    let mut laid: Room<T> = Room::new(few * deepest);
+    let mut laid: Option<Room<T>> = (vectors.col_step != 1).then(|| Room::new(few * deepest));
     let mut laid_rows: Option<Room<T>> = (rows.col_step != 1).then(|| Room::new(many * deepest));
     for from in (0..tile.k).step_by(DEPTH) {
         let depth = (tile.k - from).min(DEPTH);
-        let laid = &mut laid.as_mut_slice()[..few * depth];
-        lay_out_rows(vectors.moved(0, 0, from), depth, laid);
-        let mut rows = rows.moved(0, 0, from);
+        let (mut rows, mut vectors) = (rows.moved(0, 0, from), vectors.moved(0, 0, from));
+        if let Some(room) = &mut laid {
+            lay_out_rows(vectors, depth, &mut room.as_mut_slice()[..few * depth]);
+            vectors = row_major(room.as_slice(), depth);
+        }
         if let Some(room) = &mut laid_rows {
             lay_out_rows(rows, depth, &mut room.as_mut_slice()[..many * depth]);
             rows = row_major(room.as_slice(), depth);
         }
-        for (v, x) in laid.chunks_exact(depth).enumerate() {
+        for v in 0..few {
+            let x = &vectors.moved(0, v, 0).rest()[..depth];
             let table = Table {
                 data: rows.data,
                 start: rows.start as isize,
