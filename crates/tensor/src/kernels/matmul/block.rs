@@ -7,7 +7,7 @@
 //! are kept in registers while the inner index runs, two registers of each where there are enough of them: one alone
 //! would wait for its loads. With enough columns it pays to lay out the rows of the left operand too, in groups as high
 //! as such a block: one pointer leads to all of them, and blocks can be higher. Then the first block copies the strip as it reads
-//! it, and each inner position asks for a line of the next strip, which far rows have on pages of their own: products of 32 by 784 with 784 by 512
+//! it, and each inner position asks for a line of the next strip, if the matrix is large: products of 32 by 784 with 784 by 512
 //! take 0.8 of the time that they take where all strips are laid out before, which waits for memory and computes in turn, of
 //! 128 rows 0.92. Where sums are so short that a strip of four
 //! registers stays in the first-level cache, rows are few at a time and read where they lie. A bias is added as the sums of a block
@@ -68,14 +68,18 @@ const NEAR_RIGHT: usize = 16_384;
 /// their part soon. Gradients of a layer's weights, 64 by 64 of 1024 inner positions, take 0.85 of the time.
 const NEAR_LEFT: usize = 65_536;
 
+/// Bytes of a right operand that the second-level cache may have: nothing is asked for then, which costs a twentieth of 7 by 300 with 300 by 300.
+const NEAR_BYTES: usize = 1 << 19;
+
 /// Bytes of a line of memory, and of a register.
 const LINE: usize = 64;
 
 /// Blocks that are computed aside at a time.
 const ASIDE: usize = 8;
 
-/// Inner positions up to which a strip of [`WIDE`] registers fits in the first-level cache. Its rows, few at a time, are read where
-/// they lie: products of 1024 by 64 with 64 by 192 take 0.89 of the time that groups do, which have to be laid out.
+/// Inner positions up to which a strip of [`WIDE`] registers fits in the first-level cache. Rows of the left operand, few at a time, are read where
+/// they lie: products of 1024 by 64 with 64 by 192 take 0.89 of the time that groups do, which have to be laid out. Of at most [`LOW`] rows a strip is
+/// read once, however deep it is.
 const SHALLOW: usize = 128;
 
 /// Strips and inner positions from which on laying out the rows of the left operand pays for higher blocks, and strips where its rows
@@ -91,12 +95,13 @@ pub(super) fn blocked<T: MulAdd, const W: usize>(tile: Tile<'_, T>) {
 /// [`blocked`] at a level that this processor has.
 pub(super) fn blocked_at<T: MulAdd, const W: usize>(mut tile: Tile<'_, T>, level: Level) {
     let (m, n, k) = (tile.m, tile.n, tile.k);
-    let shallow = level == Level::Avx512 && k <= SHALLOW && n >= WIDE * W && tile.a.col_step == 1;
+    let is_wide =
+        level == Level::Avx512 && (k <= SHALLOW || m <= LOW) && n >= WIDE * W && tile.a.col_step == 1;
     let strips = if tile.a.col_step == 1 { MANY_STRIPS } else { LARGE.0 };
     let large =
-        !shallow && level == Level::Avx512 && m > height(level) && n >= strips * 2 * W && k >= LARGE.1;
+        !is_wide && level == Level::Avx512 && m > height(level) && n >= strips * 2 * W && k >= LARGE.1;
     let height = if large { HIGH } else { height(level) };
-    let span = if shallow {
+    let span = if is_wide {
         WIDE * W
     } else if level == Level::Avx512 {
         2 * W
@@ -108,6 +113,7 @@ pub(super) fn blocked_at<T: MulAdd, const W: usize>(mut tile: Tile<'_, T>, level
     let near = m <= 2 * height || spread(tile.b.row_step) <= NEAR_RIGHT;
     let as_it_lies = tile.b.col_step == 1 && near;
     let far = tile.b.col_step == 1 && spread(tile.b.row_step) > NEAR_RIGHT;
+    let asks = far && k.saturating_mul(tile.b.row_step.unsigned_abs() * size_of::<T>()) > NEAR_BYTES;
     let beside = tile.a.row_step == 1 && tile.a.col_step != 1;
     let grouped = large || beside && n > W && spread(tile.a.col_step) > NEAR_LEFT;
     let mut groups: Option<Room<T>> = grouped.then(|| Room::new(m.div_ceil(height) * apart(height, deepest)));
@@ -123,7 +129,7 @@ pub(super) fn blocked_at<T: MulAdd, const W: usize>(mut tile: Tile<'_, T>, level
         let mut col = 0;
         while col < n {
             let registers = match n - col {
-                rest if shallow && rest >= WIDE * W => WIDE,
+                rest if is_wide && rest >= WIDE * W => WIDE,
                 rest if level == Level::Avx512 && rest > W => 2,
                 _ => 1,
             };
@@ -132,7 +138,7 @@ pub(super) fn blocked_at<T: MulAdd, const W: usize>(mut tile: Tile<'_, T>, level
             let height = if registers == WIDE { LOW } else { height };
             let mut b = tile.b.moved(0, from, col);
             let next = col + wide;
-            let next = (far && next < n).then(|| tile.b.moved(0, from, next));
+            let next = (asks && next < n).then(|| tile.b.moved(0, from, next));
             // The first block copies it.
             let is_copied =
                 (large || level == Level::Avx512 && !grouped) && far && !as_it_lies && wide == 2 * W;

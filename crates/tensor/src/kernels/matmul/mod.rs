@@ -480,8 +480,18 @@ mod tests {
     fn shared_products_and_columns_have_the_bits_of_tiles() {
         let some =
             |n: usize| (0..n).map(|i| ((i * 7919 + 13) % 1009) as f64 / 1009.0 - 0.5).collect::<Vec<_>>();
-        for (m, n, k) in [(300, 600, 700), (40, 230, 260), (150, 200, 300), (384, 340, 385), (25, 100, 1000)]
-        {
+        for (m, n, k) in [
+            (300, 600, 700),
+            (40, 230, 260),
+            (150, 200, 300),
+            (384, 340, 385),
+            (25, 100, 1000),
+            (2, 100, 300),
+            (3, 64, 300),
+            (4, 70, 400),
+            (5, 150, 200),
+            (6, 33, 129),
+        ] {
             let (a, b, row) = (some(m * k), some(k * n), some(n));
             let mut p = Product { scale: 0.75, ..product(m, n, k, &a, &b) };
             for (is_transposed, onto) in [

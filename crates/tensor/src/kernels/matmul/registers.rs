@@ -239,8 +239,10 @@ macro_rules! block_of {
                 match (level, x.live) {
                     #[cfg(target_arch = "x86_64")]
                     (Level::Avx512, _) if x.registers == WIDE => match x.live {
-                        4.. => $avx512::<LOW, WIDE, false, BESIDE>(x),
-                        _ => $avx512::<3, WIDE, false, BESIDE>(x),
+                        5.. => $avx512::<LOW, WIDE, false, BESIDE>(x),
+                        4 => $avx512::<4, WIDE, false, BESIDE>(x),
+                        3 => $avx512::<3, WIDE, false, BESIDE>(x),
+                        _ => $avx512::<2, WIDE, false, BESIDE>(x),
                     },
                     #[cfg(target_arch = "x86_64")]
                     (Level::Avx512, _) if !x.copy.is_null() => match x.grouped {
