@@ -9,9 +9,8 @@
 //! as such a block: one pointer leads to all of them, and blocks can be higher. Then the first block copies the strip as it reads
 //! it, and each inner position asks for a line of the next strip, if the matrix is large: products of 32 by 784 with 784 by 512
 //! take 0.8 of the time that they take where all strips are laid out before, which waits for memory and computes in turn, of
-//! 128 rows 0.92. Where sums are so short that a strip of four
-//! registers stays in the first-level cache, rows are few at a time and read where they lie. A bias is added as the sums of a block
-//! are written.
+//! 128 rows 0.92. Where sums are so short that a strip of four registers stays in the first-level cache, or rows are few, rows are read where they lie,
+//! a few at a time. A bias is added as the sums of a block are written.
 
 use super::pack::{pack, pack_groups};
 use super::passes::Put;

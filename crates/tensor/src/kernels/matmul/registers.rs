@@ -45,7 +45,7 @@ pub(super) struct Panel<T> {
 /// The rows of a large product's blocks, in groups, on a processor with 32 registers of 64 bytes.
 pub(super) const HIGH: usize = 12;
 
-/// Registers of a row of a wide block, for sums so short that their strip fits in the first-level cache, and its rows.
+/// Registers of a row of a wide block, for sums so short that their strip fits in the first-level cache, or for few rows, and its rows.
 pub(super) const WIDE: usize = 4;
 pub(super) const LOW: usize = 6;
 
