@@ -20,7 +20,7 @@ pub(crate) struct Ahead {
 }
 
 /// Bytes of a line of memory.
-const LINE: usize = 64;
+pub(crate) const LINE: usize = 64;
 
 /// Operations on no more bytes find them in the second-level cache.
 const NEAR: usize = 2 << 20;

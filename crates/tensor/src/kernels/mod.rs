@@ -36,7 +36,7 @@ mod sums;
 mod tagged;
 mod transpose;
 
-pub(crate) use ahead::Ahead;
+pub(crate) use ahead::{Ahead, LINE};
 pub(crate) use by_rows::LEAST_ROW;
 pub use by_rows::RowInput;
 pub(crate) use cache::last_level_cache;

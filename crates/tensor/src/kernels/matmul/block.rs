@@ -14,16 +14,16 @@
 
 use super::pack::{pack, pack_groups};
 use super::passes::Put;
-use super::registers::{HIGH, LOW, Panel, WIDE, height};
+use super::registers::{HIGH, LOW, POINTERS, Panel, WIDE, height};
 use super::short::Dots;
 use super::thin::ThinSums;
 use super::{Matrix, Multiply, Onto, Out, Tile, row_major};
 use crate::buffer::Room;
-use crate::kernels::Ahead;
 use crate::kernels::folds::Table;
 use crate::kernels::lane::Float;
 use crate::kernels::level::{Level, level};
 use crate::kernels::transpose::SIDE;
+use crate::kernels::{Ahead, LINE};
 
 /// Numbers whose products run in blocks.
 pub(super) trait MulAdd: Multiply + Float {
@@ -69,9 +69,6 @@ const NEAR_LEFT: usize = 65_536;
 
 /// Bytes of a right operand that the second-level cache may have: nothing is asked for then, which costs a twentieth of 7 by 300 with 300 by 300.
 const NEAR_BYTES: usize = 1 << 19;
-
-/// Bytes of a line of memory, and of a register.
-const LINE: usize = 64;
 
 /// Blocks that are computed aside at a time.
 const ASIDE: usize = 8;
@@ -202,7 +199,7 @@ pub(super) struct Strip<'a, T> {
     pub(super) registers: usize,
     pub(super) scale: T,
     pub(super) level: Level,
-    /// the next strip, as it lies, whose lines are asked for meanwhile: where rows are in groups
+    /// the next strip, as it lies, whose lines are asked for meanwhile, if this one is two registers wide
     pub(super) next: Option<Matrix<'a, T>>,
 }
 
@@ -212,7 +209,7 @@ impl<T: MulAdd> Strip<'_, T> {
         self.run_with(out, col, onto, None, None);
     }
 
-    /// [`Strip::run`] with a step of `ahead` for each block, and a place that the first block, of [`HIGH`] rows and two registers, copies the
+    /// [`Strip::run`] with a step of `ahead` for each block, and a place that the first block, two registers wide, copies the
     /// strip to as it reads it: the others read it there.
     pub(super) fn run_with(
         &self,
@@ -241,7 +238,7 @@ impl<T: MulAdd> Strip<'_, T> {
         }
         if let Some(copy) = &copy {
             assert!(copy.len() >= self.depth * self.width, "a copy has room for the strip");
-            let height = if self.grouped { HIGH } else { 8 };
+            let height = if self.grouped { HIGH } else { POINTERS };
             assert!(self.height == height && self.registers == 2 && self.level == Level::Avx512);
         }
         let row = |r: usize| self.a.moved(0, if self.grouped { 0 } else { r.min(self.m - 1) }, 0).pointer();

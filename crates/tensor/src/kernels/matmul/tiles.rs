@@ -14,6 +14,11 @@ const TILE_COLS: usize = 512;
 /// Tiles that large products are cut into at least, where that must not depend on threads.
 pub(super) const TILES: usize = 8;
 
+/// Columns of a tile where the right operand has at most so many elements, and the result so many rows.
+const STRIP_COLS: usize = 64;
+const SMALL_RIGHT: usize = 1 << 17;
+const MOST_ROWS: usize = 384;
+
 /// How a result of `m` by `n` is cut.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Tiles {
@@ -24,18 +29,13 @@ pub(super) struct Tiles {
     pub(super) count: usize,
 }
 
-/// Columns of a tile where the right operand has at most so many elements, and the result so many rows.
-const STRIP_COLS: usize = 64;
-const SMALL_RIGHT: usize = 1 << 17;
-const FEW_ROWS: usize = 384;
-
 impl Tiles {
     /// Columns of all rows, of a product that is small enough: each part of the right operand is laid out once, and the left one, which stays in
     /// the second-level cache, is read where it lies. Products of 256 by 256 by 256 take 0.96 of the time on one thread, and 0.75 to 0.9 on two, of
     /// tiles that lay both out.
     pub(super) fn columns(m: usize, n: usize, k: usize) -> Option<Tiles> {
         let count = n.div_ceil(STRIP_COLS);
-        let is_small = m <= FEW_ROWS && n.saturating_mul(k) <= SMALL_RIGHT && n > STRIP_COLS;
+        let is_small = m <= MOST_ROWS && n.saturating_mul(k) <= SMALL_RIGHT && n > STRIP_COLS;
         (is_small && m.saturating_mul(n).saturating_mul(k) > TASK).then_some(Tiles {
             rows: m,
             cols: STRIP_COLS,
