@@ -9,7 +9,8 @@
 //! Functions of operands that the result repeats, as in `x * w.exp()` for a row `w`, are computed before, once for each of their elements.
 //! Computed for each element of the result they took 1.5 to 3.7 times as long as operators. What they give is read in the place of these
 //! operands where nothing else reads them. A single function is recorded by operators then, and what is made of it as a formula of its own, see Note
-//! [Composed formulas] in `kernels/outer.rs` of the tensor crate. What is one or two operations of columns is recorded by operators, too.
+//! [Composed formulas] in `kernels/outer.rs` of the tensor crate. What is one or two operations of columns is recorded by operators, too,
+//! and so is one operation, or a function and another one, of few elements of the result.
 //!
 //! Note [Saved results]
 //! A gradient computes anew what it reads of the formula, which for large operands takes less time than memory does. In the cache a
@@ -41,7 +42,7 @@ use crate::node::Var;
 use crate::origins::with_origins;
 use crate::record::{Reads, record_one};
 use crate::var::ValueRef;
-use by_operators::{given_of, is_of_columns, operands_of_function, whole_of};
+use by_operators::{are_operators_faster, given_of, operands_of_function, whole_of};
 use derived::{Composed, Derived, PerOperand};
 use names::Names;
 use operands::{are_alike, variables};
@@ -49,7 +50,7 @@ use results::{KnownResults, Results, computed};
 
 /// A pointwise expression as one operation: one node, one pass over memory each way, nothing stored in between but small results of
 /// functions that the way back reads, and of functions of operands that the result repeats. A single function may have nodes of its own, and an
-/// expression of one or two operations that reads columns those of operators.
+/// expression of one or two operations that reads columns, or is of few elements, those of operators.
 ///
 /// `fuse!(|x, w, b| (x * w + b).square())` makes a [`Fused`] of three operands, to be called as often as one likes. Its
 /// operands broadcast and promote as those of every operation; its gradients, to any order, come from the expression
@@ -159,7 +160,8 @@ impl<F: Formula<N> + 'static, const N: usize> Fused<F, N> {
         Fused { name, formula }
     }
 
-    /// The same operation under a name of its own, in errors and in what is shown of a graph: else it is called by its place.
+    /// The same operation under a name of its own, in errors and in what is shown of a graph: else it is called by its place. Where an expression
+    /// has the nodes of operators, these have their names.
     ///
     /// ```
     /// use foldback_graph::fuse;
@@ -267,6 +269,11 @@ fn apply(
         made.iter().for_each(|v| own.push(v));
     }
     let records = is_grad_enabled() && own.iter().any(|v| v.requires_grad());
+    if are_operators_faster(formula, &own, reduce.is_some())
+        && let Some(result) = whole_of(name, formula, &own, reduce.as_ref())
+    {
+        return Ok(result);
+    }
     let mut whole: &dyn Derived = formula;
     if let Some(read) = operands_of_function(formula, &own, records) {
         given = given_of(name, formula, &own, read)?;
@@ -275,11 +282,11 @@ fn apply(
         whole = &*outer;
         // All have been looked at together.
         _meant = broadcast_warning(BroadcastWarning::Off);
-    }
-    if is_of_columns(whole, &own, reduce.is_some())
-        && let Some(result) = whole_of(name, whole, &own, reduce.as_ref())
-    {
-        return Ok(result);
+        if are_operators_faster(whole, &own, reduce.is_some())
+            && let Some(result) = whole_of(name, whole, &own, reduce.as_ref())
+        {
+            return Ok(result);
+        }
     }
     let (formula, inputs) = (whole, &own[..]);
     let mut values = PerOperand::<ValueRef<'_>>::new();

@@ -33,19 +33,20 @@ pub(crate) fn trace_operators(operands: &[&Var], formula: TracedFormula<'_>) -> 
     trace_in(Trace::of(operands[0].dtype(), true), operands, formula)
 }
 
-fn trace_in(trace: Trace, operands: &[&Var], formula: TracedFormula<'_>) -> Result<Var> {
+fn trace_in(mut trace: Trace, operands: &[&Var], formula: TracedFormula<'_>) -> Result<Var> {
     let result = result(formula(&handles(&trace, operands)), operands[0], &trace);
     trace.done(result)
 }
 
 /// Records a formula with several results.
 pub(crate) fn trace_many(operands: &[&Var], formula: TracedFormulas<'_>) -> Result<SmallVec<[Var; 4]>> {
-    let trace = Trace::of(operands[0].dtype(), false);
+    let mut trace = Trace::of(operands[0].dtype(), false);
     let results = formula(&handles(&trace, operands));
     let results = results.into_iter().map(|item| result(item, operands[0], &trace)).collect();
     trace.done(results)
 }
 
+#[inline(always)]
 fn handles<'a>(trace: &'a Trace, operands: &[&'a Var]) -> SmallVec<[Traced<'a>; 8]> {
     let mut handles = SmallVec::new();
     operands.iter().for_each(|v| handles.push(Traced::Var(v, trace)));

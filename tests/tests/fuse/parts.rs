@@ -113,12 +113,12 @@ fn differences_of_functions_of_few_elements() {
 /// The function is an operator's node, that belongs to the line of the fused operation.
 #[test]
 fn a_function_of_few_elements_has_a_node_of_its_own() {
-    let x = Tensor::ones([100, 50]).requires_grad();
+    let x = Tensor::ones([200, 50]).requires_grad();
     let w = Tensor::ones([50]).requires_grad();
-    let f = fuse!(|x, w| x * w.exp());
+    let f = fuse!(|x, w| (x * w.exp()).square()).named("rest");
     let (line, y) = (line!(), f.call((&x, &w)).unwrap());
     let graph = y.graph().unwrap().to_string();
-    assert!(graph.contains("exp"), "{graph}");
+    assert!(graph.contains("exp") && graph.contains("rest"), "{graph}");
     assert_eq!(graph.matches(&format!("parts.rs:{line}")).count(), 2, "{graph}");
     let few = f.call((&x.narrow(0, 0, 9).unwrap(), &w)).unwrap().graph().unwrap().to_string();
     assert!(!few.contains("exp"), "{few}");
@@ -175,8 +175,8 @@ fn an_operation_of_columns_is_an_operators_node() {
     let graph =
         shifted.call((&x, &Tensor::ones([170, 1]).requires_grad())).unwrap().graph().unwrap().to_string();
     assert!(graph.contains("sub") && graph.contains("exp") && !graph.contains("shifted"), "{graph}");
-    // Rows, few elements and many are one node.
-    for (n, shape) in [(100, vec![50]), (9, vec![9, 1]), (4200, vec![4200, 1])] {
+    // Rows, and many elements, are one node.
+    for (n, shape) in [(170, vec![50]), (4200, vec![4200, 1])] {
         let x = Tensor::ones([n, 50]).requires_grad();
         let graph = f.sum((&x, &Tensor::ones(&shape[..])), 0).unwrap().graph().unwrap().to_string();
         assert!(graph.contains("scaled"), "{graph}");
@@ -189,6 +189,35 @@ fn an_operation_of_columns_is_an_operators_node() {
         assert!(one.contains("mul") && !one.contains("scaled"), "{one}");
         assert_eq!(two.contains("shifted"), is_one, "{two}");
     }
+}
+
+/// Of few elements one operation, and a function and another one, have the nodes of operators; any other formula has its own.
+#[test]
+fn few_elements_have_the_nodes_of_operators() {
+    let [x, w] = [[40, 50], [1, 50]].map(|shape| Tensor::full(shape, 0.5).requires_grad());
+    let both = (&x, &w);
+    let graph_of = |y: Result<Var>| y.unwrap().graph().unwrap().to_string();
+    let f = fuse!(|x, w| (x + w).tanh()).named("bent");
+    let (line, graph) = (line!(), graph_of(f.call(both)));
+    assert!(graph.contains("add") && graph.contains("tanh") && !graph.contains("bent"), "{graph}");
+    assert_eq!(graph.matches(&format!("parts.rs:{line}")).count(), 2, "{graph}");
+    let graph = graph_of(fuse!(|x, w| x / w).named("bent").mean(both, ..));
+    assert!(graph.contains("div") && graph.contains("mean") && !graph.contains("bent"), "{graph}");
+    let many = x.value().expand([5, 40, 50]).unwrap().contiguous();
+    for graph in [
+        graph_of(fuse!(|x, w| (x * w).square()).named("bent").call(both)),
+        graph_of(fuse!(|x, w| (x * w).tanh() + 1.0).named("bent").call(both)),
+        graph_of(fuse!(|x, w| x.tanh() * w.exp()).named("bent").call(both)),
+        graph_of(fuse!(|x| x.relu().tanh()).named("bent").call((&x,))),
+        graph_of(f.call((&many, &w))),
+        // What is not read is the only one tracked, or widens the shape.
+        graph_of(fuse!(|x, _w| x + 1.0).named("bent").call((&x.value(), &w))),
+        graph_of(fuse!(|_x, w| w + 1.0).named("bent").call(both)),
+    ] {
+        assert!(graph.contains("bent"), "{graph}");
+    }
+    let refused = f.call((&x, &Tensor::ones(7))).unwrap_err().to_string();
+    assert!(refused.starts_with("bent: "), "{refused}");
 }
 
 /// A branch that is not taken has no influence, however steep it is.

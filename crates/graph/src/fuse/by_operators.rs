@@ -1,6 +1,8 @@
 //! What of a formula is recorded by operators: a function of few elements, or one or two operations of columns.
 
-use foldback_tensor::{BroadcastWarning, Shape, Tensor, broadcast_shapes, broadcast_warning, kernel};
+use foldback_tensor::{
+    BroadcastWarning, BroadcastWarningGuard, Tensor, broadcast_shapes, broadcast_warning, kernel,
+};
 
 use super::Reduced;
 use super::derived::{Composed, Derived, PerOperand};
@@ -63,47 +65,69 @@ pub(super) fn given_of(
     operands: &[&Var],
     read: Names,
 ) -> Result<Var> {
-    expect_operands_meant(name, operands)?;
-    let _meant = broadcast_warning(BroadcastWarning::Off);
+    let _meant = expect_operands_meant(name, operands)?;
     let _line = LineGuard::set(location());
     formula.given(operands, read)
 }
 
-/// Whether a formula is one or two operations that read columns, which operators take as a number for each row, and a fused operation lays out: columns of
-/// rows of 100, and what functions give of them, take 0.7 to 0.9 of the time. Of more elements what is between two operations, or is
-/// only summed, takes memory: between two it is worth it where rows are short, as long as it stays in the cache (columns of rows of 100, summed
-/// and back, take 1.3 to 1.9 of the time of operators else). Of fewer a fused node takes no longer, and two operations have two nodes.
-pub(super) fn is_of_columns(formula: &dyn Derived, operands: &[&Var], is_reduced: bool) -> bool {
-    const MOST: usize = 200_000;
+/// Whether operators take less time for a formula of one or two operations.
+///
+/// Of few elements they do if it is one operation, or a function and another one: a node that derives its gradients costs more than two that know
+/// them, and what it saves in passes is less. Of 300 to 3,000 elements `tanh(x + b)`, its sum and back take 0.89 to 0.94 of the time, `x * w.exp()` 0.78 to 1,
+/// `x * w` 0.8 to 1.05.
+///
+/// They take a column as a number for each row, which a fused operation lays out: columns of rows of 100, and what functions give of them, take
+/// 0.7 to 0.9 of the time. Of more elements what is between two operations, or is only summed, takes memory: between two it is worth it where
+/// rows are short, as long as it stays in the cache (columns of rows of 100, summed and back, take 1.3 to 1.9 of the time of operators else).
+pub(super) fn are_operators_faster(formula: &dyn Derived, operands: &[&Var], is_reduced: bool) -> bool {
+    const FEW: usize = 1 << 13;
+    const MANY: usize = 200_000;
     const SHORT_ROW: usize = 256;
+    let n = elements_of(operands);
     let is_column = |v: &&Var| v.dims().last() == Some(&1) && v.numel() > 1;
-    if !operands.iter().any(is_column) || is_budgeted() {
+    if n >= FEW && !operands.iter().any(is_column) || is_budgeted() {
         return false;
     }
     let (value, dtype) = (formula.value_names(), operands[0].dtype());
-    let (least, stores) = match value.operations() {
-        1 => (1 << 11, is_reduced),
-        // What is not chosen has no influence, see `operands_of_function`.
-        2 if !value.is_chosen() => (1 << 13, true),
-        _ => return false,
-    };
-    if !dtype.is_float() || operands.iter().any(|v| v.dtype() != dtype) {
+    let count = value.operations();
+    // What is not chosen has no influence, see `operands_of_function`.
+    if !(1..=2).contains(&count) || count == 2 && value.is_chosen() {
         return false;
     }
-    // The same of all operands as of those that are read.
+    let is_worth_it = if n < FEW {
+        count == 1 || formula.calls() == 1
+    } else {
+        let is_short = operands.iter().all(|v| v.dims().last().is_none_or(|&cols| cols < SHORT_ROW));
+        let stays = || kernel::stays_in_cache(n.saturating_mul(dtype.size()));
+        n < MANY || !is_reduced && (count == 1 || is_short && stays())
+    };
+    is_worth_it
+        && dtype.is_float()
+        && operands.iter().all(|v| v.dtype() == dtype)
+        && ((0..operands.len()).all(|k| value.has(k + 1)) || is_of_those_that_it_reads(value, operands))
+}
+
+/// Elements of what operands broadcast to, if they do.
+fn elements_of(operands: &[&Var]) -> usize {
+    let mut shapes = PerOperand::<&[usize]>::new();
+    operands.iter().for_each(|v| shapes.push(v.dims()));
+    let rank = shapes.iter().map(|dims| dims.len()).max().unwrap_or(0);
+    let size_of =
+        |dims: &[usize], axis: usize| (axis + dims.len()).checked_sub(rank).map_or(1, |own| dims[own]);
+    let size = |axis| shapes.iter().map(|dims| size_of(dims, axis)).find(|&size| size != 1).unwrap_or(1);
+    (0..rank).map(size).fold(1, usize::saturating_mul)
+}
+
+/// Whether operands that a formula does not read change neither its shape nor whether it is recorded.
+#[cold]
+fn is_of_those_that_it_reads(value: Names, operands: &[&Var]) -> bool {
     let facts = |is_counted: &dyn Fn(usize) -> bool| {
         let counted = || (0..operands.len()).filter(|&k| is_counted(k)).map(|k| operands[k]);
         let shapes: PerOperand<&[usize]> = counted().map(Var::dims).collect();
         Some((broadcast_shapes(&shapes).ok()?, counted().any(Var::requires_grad)))
     };
     let all = facts(&|_| true);
-    let is_worth_it = |shape: &Shape| {
-        let (n, is_short) = (shape.numel(), shape.last().is_some_and(|&cols| cols < SHORT_ROW));
-        let may_store =
-            n < MOST || !is_reduced && is_short && kernel::stays_in_cache(n.saturating_mul(dtype.size()));
-        n >= least && (!stores || may_store)
-    };
-    all.as_ref().is_some_and(|(shape, _)| is_worth_it(shape)) && all == facts(&|k| value.has(k + 1))
+    all.is_some() && all == facts(&|k| value.has(k + 1))
 }
 
 /// The result by operators. None if there is an error, which then is to name the formula.
@@ -115,8 +139,7 @@ pub(super) fn whole_of(
     operands: &[&Var],
     reduce: Option<&Reduced>,
 ) -> Option<Var> {
-    expect_operands_meant(name, operands).ok()?;
-    let _meant = broadcast_warning(BroadcastWarning::Off);
+    let _meant = expect_operands_meant(name, operands).ok()?;
     let _line = LineGuard::set(location());
     let value = formula.by_operators(operands).ok()?;
     match reduce {
@@ -126,12 +149,15 @@ pub(super) fn whole_of(
     }
 }
 
-/// Refuses or warns of broadcasting of these operands that was not meant, as it is asked for.
+/// Refuses or warns of broadcasting of these operands that was not meant, as it is asked for. As long as the guard lives, operations do not look again.
 #[track_caller]
-fn expect_operands_meant(name: &'static str, operands: &[&Var]) -> Result<()> {
+fn expect_operands_meant(name: &'static str, operands: &[&Var]) -> Result<Option<BroadcastWarningGuard>> {
+    if !kernel::are_broadcasts_checked() {
+        return Ok(None);
+    }
     let values: PerOperand<ValueRef<'_>> = operands.iter().map(|v| v.value_ref()).collect();
     let values: PerOperand<&Tensor> = values.iter().map(|v| &**v).collect();
     kernel::expect_meant(name, &values).map_err(|e| with_origins(e, operands))?;
     is_recording(operands);
-    Ok(())
+    Ok(Some(broadcast_warning(BroadcastWarning::Off)))
 }

@@ -80,7 +80,12 @@ pub(crate) struct Trace {
 
 impl Trace {
     pub(crate) fn of(dtype: DType, steps: bool) -> Trace {
-        Trace { dtype, steps, error: OnceCell::new(), made: MadeVars::with_room(4) }
+        Trace {
+            dtype,
+            steps,
+            error: OnceCell::new(),
+            made: MadeVars::new(SmallVec::from([const { OnceCell::new() }; 4])),
+        }
     }
 
     pub(crate) fn has_failed(&self) -> bool {
@@ -88,8 +93,8 @@ impl Trace {
     }
 
     /// What has been made, unless something failed.
-    pub(crate) fn done<T>(self, made: Result<T>) -> Result<T> {
-        match self.error.into_inner() {
+    pub(crate) fn done<T>(&mut self, made: Result<T>) -> Result<T> {
+        match self.error.take() {
             Some(error) => Err(error),
             None => made,
         }
@@ -116,8 +121,7 @@ struct MadeVars {
 }
 
 impl MadeVars {
-    fn with_room(count: usize) -> MadeVars {
-        let room = (0..count).map(|_| OnceCell::new()).collect();
+    fn new(room: SmallVec<[OnceCell<Var>; 4]>) -> MadeVars {
         MadeVars { room, used: Cell::new(0), more: OnceCell::new() }
     }
 
@@ -128,7 +132,10 @@ impl MadeVars {
                 self.used.set(used + 1);
                 free.get_or_init(|| v)
             }
-            None => self.more.get_or_init(|| Box::new(MadeVars::with_room(2 * used))).keep(v),
+            None => {
+                let room = || (0..2 * used).map(|_| OnceCell::new()).collect();
+                self.more.get_or_init(|| Box::new(MadeVars::new(room()))).keep(v)
+            }
         }
     }
 }

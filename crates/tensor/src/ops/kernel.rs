@@ -35,7 +35,7 @@ pub use super::pointwise::check_alpha;
 #[doc(hidden)]
 pub use super::repeat::{Repetition, grids, repetition, tiling};
 #[doc(hidden)]
-pub use super::warning::{are_pairs, expect_meant};
+pub use super::warning::{are_broadcasts_checked, are_pairs, expect_meant};
 #[doc(hidden)]
 pub use crate::attention::{Attending, GroupedHeads};
 #[doc(hidden)]

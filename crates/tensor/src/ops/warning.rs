@@ -135,14 +135,25 @@ pub(crate) fn check<'a>(
     lists: Lists,
     operands: impl FnOnce() -> SmallVec<[Operand<'a>; 4]>,
 ) -> Result<()> {
-    let level = SCOPE.get().unwrap_or_else(|| match PROCESS.load(Ordering::Relaxed) {
+    let level = level();
+    if level == BroadcastWarning::Off { Ok(()) } else { look(op, lists, level, &operands()) }
+}
+
+/// The setting in force.
+fn level() -> BroadcastWarning {
+    SCOPE.get().unwrap_or_else(|| match PROCESS.load(Ordering::Relaxed) {
         0 => BroadcastWarning::Off,
         1 => BroadcastWarning::Warn,
         2 => BroadcastWarning::Refuse,
         3 => BroadcastWarning::Debug,
         _ => of_environment(),
-    });
-    if level == BroadcastWarning::Off { Ok(()) } else { look(op, lists, level, &operands()) }
+    })
+}
+
+/// Whether operands are looked at before they broadcast, here and now.
+#[doc(hidden)]
+pub fn are_broadcasts_checked() -> bool {
+    level() != BroadcastWarning::Off
 }
 
 /// What the environment says, noted for the process unless somebody was faster.
