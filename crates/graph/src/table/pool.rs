@@ -2,11 +2,12 @@
 
 use foldback_tensor::InterpolateMode::{self, Bicubic, Bilinear, Linear, NearestExact};
 use foldback_tensor::kernel::{Blended, Picked};
-use foldback_tensor::{AdaptiveSize, Here, Interpolate, Pair, Pool};
+use foldback_tensor::{AdaptiveSize, Here, Interpolate, Pair, Pool, Tensor};
 
 use super::function_rows::function;
 use crate::error::Result;
 use crate::lead::Lead;
+use crate::mode::is_grad_enabled;
 use crate::node::Var;
 
 function! {
@@ -40,15 +41,15 @@ function! {
         over leading axes (n);
         check {
             "means": [[1, 2, 2, 2] Any] |x| {
-                let images = foldback_tensor::Tensor::zeros_with([1, 2, 5, 5], x[0].dtype());
+                let images = Tensor::zeros_with([1, 2, 5, 5], x[0].dtype());
                 x[0].blended_input(Blended::means("avg_pool2d", &images, 2, 3.into(), &Pool::new().stride(2))?)
             };
         }
 
-    /// The largest elements of windows, at places that are known.
-    fn max_pool(x; plan: Picked) = plan.output(x);
-        d x: |g| g.max_pool_input(picked_behind(&plan, n)?);
-        t: |t| t.max_pool(picked_behind(&plan, n)?);
+    /// The largest elements of windows, and where they lie.
+    fn max_pool(x; pooling: MaxPooling) { let (y, plan) = Picked::largest(pooling.op, x, pooling.axes, pooling.kernel, &pooling.pool)?; let places = plan.places(); } = Result::<_>::Ok((y, places)) => (y: g, places);
+        d x: |g| g.picked_input(picked_behind(&plan, n)?);
+        t: |t| t.picked(picked_behind(&plan, n)?);
         over leading axes (n);
         check {
             "windows": [[2, 2, 4, 5] Distinct] |x| x[0].max_pool2d(2);
@@ -59,16 +60,22 @@ function! {
             "nothing": [[0, 2, 4, 4] Any] |x| x[0].max_pool2d(2);
         }
 
-    /// The transpose of the above.
-    fn max_pool_input(y; plan: Picked) = plan.input(y);
-        d y: |g| g.max_pool(picked_behind(&plan, n)?);
-        t: |t| t.max_pool_input(picked_behind(&plan, n)?);
+    /// Elements of images, at places that are known.
+    fn picked(x; plan: Picked) = plan.output(x);
+        d x: |g| g.picked_input(picked_behind(&plan, n)?);
+        t: |t| t.picked(picked_behind(&plan, n)?);
         over leading axes (n);
         check {
-            "windows": [[1, 2, 2, 2] Any] |x| {
-                let images = foldback_tensor::Tensor::zeros_with([1, 2, 4, 4], x[0].dtype());
-                x[0].max_pool_input(Picked::largest("max_pool2d", &images, 2, 3.into(), &Pool::new().stride(1))?)
-            };
+            "windows": [[1, 2, 4, 4] Any] |x| x[0].picked(overlapping(&Tensor::zeros_with([1, 2, 4, 4], x[0].dtype()))?);
+        }
+
+    /// The transpose of the above.
+    fn picked_input(y; plan: Picked) = plan.input(y);
+        d y: |g| g.picked(picked_behind(&plan, n)?);
+        t: |t| t.picked_input(picked_behind(&plan, n)?);
+        over leading axes (n);
+        check {
+            "windows": [[1, 2, 2, 2] Any] |x| x[0].picked_input(overlapping(&Tensor::zeros_with([1, 2, 4, 4], x[0].dtype()))?);
         }
 
     /// Channels as pixels.
@@ -103,6 +110,26 @@ fn picked_behind(plan: &Picked, n: Lead) -> Result<Picked> {
     n.0.map_or_else(|| Ok(plan.clone()), |count| plan.behind(count))
 }
 
+/// The largest elements of windows of an image, as they are asked for.
+#[derive(Clone, Copy)]
+struct MaxPooling {
+    op: &'static str,
+    axes: usize,
+    kernel: Pair,
+    pool: Pool,
+}
+
+impl MaxPooling {
+    fn of(op: &'static str, axes: usize, kernel: impl Into<Pair>, pool: Pool) -> MaxPooling {
+        MaxPooling { op, axes, kernel: kernel.into(), pool }
+    }
+}
+
+/// Where the largest elements of windows lie that overlap.
+fn overlapping(images: &Tensor) -> Result<Picked> {
+    Ok(Picked::largest("max_pool2d", images, 2, 3.into(), &Pool::new().stride(1))?.1)
+}
+
 /// How many times larger an image becomes.
 #[derive(Clone, Copy)]
 struct Factor(usize);
@@ -130,7 +157,7 @@ macro_rules! pools {
             /// ```
             #[track_caller]
             pub fn $max(&self, kernel: $kernel) -> Result<Var> {
-                self.largest(stringify!($max), $axes, kernel.into(), &Pool::new()).map(|(y, _)| y).here()
+                self.pooled(MaxPooling::of(stringify!($max), $axes, kernel, Pool::new())).here()
             }
 
             #[doc = concat!("[`Var::", stringify!($max), "`] with a stride, padding (which is never the largest), a dilation, `ceil_mode`: see [`Pool`].")]
@@ -139,7 +166,7 @@ macro_rules! pools {
             #[doc = concat!("As [`Tensor::", stringify!($max_with), "`](foldback_tensor::Tensor::", stringify!($max_with), ").")]
             #[track_caller]
             pub fn $max_with(&self, kernel: $kernel, options: Pool) -> Result<Var> {
-                self.largest(stringify!($max), $axes, kernel.into(), &options).map(|(y, _)| y).here()
+                self.pooled(MaxPooling::of(stringify!($max), $axes, kernel, options)).here()
             }
 
             #[doc = concat!("[`Var::", stringify!($max_with), "`], and where the largest elements lie (which requires no gradient).")]
@@ -148,7 +175,7 @@ macro_rules! pools {
             #[doc = concat!("As [`Tensor::", stringify!($max_with), "`](foldback_tensor::Tensor::", stringify!($max_with), ").")]
             #[track_caller]
             pub fn $indices(&self, kernel: $kernel, options: Pool) -> Result<(Var, Var)> {
-                self.largest(stringify!($max), $axes, kernel.into(), &options).here()
+                self.max_pool(MaxPooling::of(stringify!($max), $axes, kernel, options)).here()
             }
 
             #[doc = concat!("See [`Tensor::", stringify!($avg), "`](foldback_tensor::Tensor::", stringify!($avg), ").")]
@@ -185,11 +212,15 @@ pools! {
 
 /// # Images
 impl Var {
+    /// The largest elements of windows; where nothing is recorded, their places are not looked for.
     #[track_caller]
-    fn largest(&self, op: &'static str, axes: usize, kernel: Pair, pool: &Pool) -> Result<(Var, Var)> {
-        let plan = Picked::largest(op, &self.value_ref(), axes, kernel, pool)?;
-        let places = Var::constant(plan.places());
-        Ok((self.max_pool(plan)?, places))
+    fn pooled(&self, pooling: MaxPooling) -> Result<Var> {
+        if self.requires_grad() && is_grad_enabled() {
+            return Ok(self.max_pool(pooling)?.0);
+        }
+        let _span = crate::profile::forward("max_pool");
+        let MaxPooling { op, axes, kernel, pool } = pooling;
+        Ok(Var::constant(Picked::values(op, &self.value_ref(), axes, kernel, &pool)?))
     }
 
     /// See [`Tensor::adaptive_avg_pool1d`](foldback_tensor::Tensor::adaptive_avg_pool1d).

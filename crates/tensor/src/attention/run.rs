@@ -117,7 +117,7 @@ impl Attending {
         let mask = mask.map(|m| self.with_rows(m, dtype)).transpose()?;
         let reads: SmallVec<[Read<'_>; 4]> =
             operands.into_iter().chain(&mask).map(|t| Read::Tensor(t, t.dtype())).collect();
-        task::several(OP, &Forward(self), &reads, [&shape, &norms], dtype)
+        task::several(OP, &Forward(self), &reads, [(&shape, dtype), (&norms, dtype)])
     }
 
     /// The gradients for queries, keys and values, with the common leading axes, given that of the result, and what
@@ -139,7 +139,7 @@ impl Attending {
         let reads: SmallVec<[Read<'_>; 7]> =
             [&g, y, norms, q, k, v].into_iter().chain(&mask).map(|t| Read::Tensor(t, t.dtype())).collect();
         let shapes = [self.shape(l, e), self.shape(s, e), self.shape(s, width)];
-        task::several(OP, &Backward(self), &reads, shapes.each_ref(), dtype)
+        task::several(OP, &Backward(self), &reads, shapes.each_ref().map(|shape| (shape, dtype)))
     }
 
     /// Refuses so many shares of a query as no memory holds: keys that are expanded views are read one by one all the same.

@@ -66,7 +66,8 @@ impl Normalisation {
         let dtype = x.dtype();
         let reads = [&own, &weight, &bias].map(|t| Read::Tensor(t, dtype));
         let moments = [own.numel() / self.count(), STATISTICS].into();
-        let [y, statistics] = task::several(self.op, rule, &reads, [own.shape(), &moments], dtype)?;
+        let [y, statistics] =
+            task::several(self.op, rule, &reads, [(own.shape(), dtype), (&moments, dtype)])?;
         Ok((y.reshape(x.shape())?, statistics))
     }
 
@@ -97,7 +98,7 @@ impl Normalisation {
         let (own, dtype) = (self.laid_out(x)?, x.dtype());
         let (g, weight) = (self.laid_out(&g.cast(self.op, dtype)?)?, self.flat("weight", &own, weight)?);
         let reads = [&g, &own, &weight, statistics].map(|t| Read::Tensor(t, dtype));
-        let [dx, sums] = task::several(self.op, rule, &reads, [own.shape(), &sums.into()], dtype)?;
+        let [dx, sums] = task::several(self.op, rule, &reads, [(own.shape(), dtype), (&sums.into(), dtype)])?;
         let (dx, sums) = (dx.reshape(x.shape())?, sums.sum(0)?);
         let of = |start: usize| sums.narrow(0, start as isize, count)?.reshape(&self.parameter);
         Ok(if parameters { [dx, of(0)?, of(count)?] } else { [dx, sums.clone(), sums] })

@@ -12,26 +12,54 @@ pub use rule::{Blended, Picked};
 
 use crate::dtype::DType;
 use crate::error::{Here, Result, TensorFacts, refuse};
+use crate::kernels::planes::Windows;
 use crate::ops::reduce::expect_float;
 use crate::shape::Pair;
 use crate::tensor::Tensor;
 use plan::{Images, adaptive, expect_images, interpolation, sizes_of, slides};
+use rule::Largest;
+
+/// The windows of max pooling, and what becomes of the images.
+fn windows_of(
+    op: &'static str,
+    x: &Tensor,
+    axes: usize,
+    kernel: Pair,
+    pool: &Pool,
+) -> Result<(Images, [Windows; 2])> {
+    if x.dtype() == DType::Bool {
+        return refuse(TensorFacts::DTypeUnsupported { op, dtype: DType::Bool });
+    }
+    expect_images(op, x, axes, true)?;
+    let slides = slides(op, x, axes, kernel, pool)?;
+    let images = Images::new(op, x, &sizes_of(&slides, axes), DType::I64)?;
+    Ok((images, [slides[0].windows(op, x)?, slides[1].windows(op, x)?]))
+}
 
 #[doc(hidden)]
 impl Picked {
-    /// Where the largest elements of the windows of these images lie.
+    /// The largest elements of the windows of these images, and where they lie.
     ///
     /// # Errors
     /// As [`Tensor::max_pool2d_with`].
-    pub fn largest(op: &'static str, x: &Tensor, axes: usize, kernel: Pair, pool: &Pool) -> Result<Picked> {
-        if x.dtype() == DType::Bool {
-            return refuse(TensorFacts::DTypeUnsupported { op, dtype: DType::Bool });
-        }
-        expect_images(op, x, axes, true)?;
-        let slides = slides(op, x, axes, kernel, pool)?;
-        let images = Images::new(op, x, &sizes_of(&slides, axes), DType::I64)?;
-        let windows = [slides[0].windows(op, x)?, slides[1].windows(op, x)?];
-        Picked::new(images, windows, axes, x)
+    pub fn largest(
+        op: &'static str,
+        x: &Tensor,
+        axes: usize,
+        kernel: Pair,
+        pool: &Pool,
+    ) -> Result<(Tensor, Picked)> {
+        let (images, windows) = windows_of(op, x, axes, kernel, pool)?;
+        Picked::of(images, windows, axes, x)
+    }
+
+    /// The largest elements of the windows of these images.
+    ///
+    /// # Errors
+    /// As [`Tensor::max_pool2d_with`].
+    pub fn values(op: &'static str, x: &Tensor, axes: usize, kernel: Pair, pool: &Pool) -> Result<Tensor> {
+        let (images, windows) = windows_of(op, x, axes, kernel, pool)?;
+        images.whole(&Largest(&windows), &[x], &images.input, &images.output)
     }
 }
 
@@ -108,7 +136,7 @@ macro_rules! pools {
             /// ```
             #[track_caller]
             pub fn $max(&self, kernel: $kernel) -> Result<Tensor> {
-                largest(stringify!($max), self, $axes, kernel.into(), &Pool::new()).map(|(y, _)| y).here()
+                Picked::values(stringify!($max), self, $axes, kernel.into(), &Pool::new()).here()
             }
 
             #[doc = concat!("[`Tensor::", stringify!($max), "`] with a stride, padding (which is never the largest), a dilation, `ceil_mode`: see [`Pool`].")]
@@ -118,7 +146,7 @@ macro_rules! pools {
             /// one that holds nothing but padding, `Parameter` for a setting outside its domain, `TooLarge`.
             #[track_caller]
             pub fn $max_with(&self, kernel: $kernel, options: Pool) -> Result<Tensor> {
-                largest(stringify!($max), self, $axes, kernel.into(), &options).map(|(y, _)| y).here()
+                Picked::values(stringify!($max), self, $axes, kernel.into(), &options).here()
             }
 
             #[doc = concat!("[`Tensor::", stringify!($max_with), "`], and where the largest elements lie (`I64`): their places in the flat image, of the first among equals and the last NaN.")]
@@ -127,7 +155,8 @@ macro_rules! pools {
             #[doc = concat!("As [`Tensor::", stringify!($max_with), "`].")]
             #[track_caller]
             pub fn $indices(&self, kernel: $kernel, options: Pool) -> Result<(Tensor, Tensor)> {
-                largest(stringify!($max), self, $axes, kernel.into(), &options).here()
+                let (y, picked) = Picked::largest(stringify!($max), self, $axes, kernel.into(), &options).here()?;
+                Ok((y, picked.places()))
             }
 
             /// The mean over each window, which moves by its own size.
@@ -229,9 +258,4 @@ impl Tensor {
     pub fn interpolate_with(&self, options: Interpolate) -> Result<Tensor> {
         Blended::interpolation("interpolate", self, &options).and_then(|p| p.output(self)).here()
     }
-}
-
-fn largest(op: &'static str, x: &Tensor, axes: usize, kernel: Pair, pool: &Pool) -> Result<(Tensor, Tensor)> {
-    let picked = Picked::largest(op, x, axes, kernel, pool)?;
-    Ok((picked.output(x)?, picked.places()))
 }

@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
 use crate::dtype::{BlockMut, DType, Element};
 use crate::error::{Here, Result, TensorFacts, refuse};
 use crate::kernels::planes::{
-    Blend, Windows, add_places, blend, blend_integers, places_of_largest, spread, take_places,
+    Blend, Windows, add_places, blend, blend_integers, largest, spread, take_places,
 };
 use crate::shape::Shape;
-use crate::task::{self, Read, WholeRule};
+use crate::task::{self, Read, SeveralRule, WholeRule};
 use crate::tensor::Tensor;
 
 use super::plan::Images;
@@ -67,13 +69,17 @@ impl Blended {
 
 #[doc(hidden)]
 impl Picked {
-    /// Finds the places of the largest elements.
-    pub(super) fn new(images: Images, windows: [Windows; 2], axes: usize, x: &Tensor) -> Result<Picked> {
-        let op = images.op;
-        let rule = LargestPlaces([&windows[0], &windows[1]]);
-        let laid = x.laid_out(op)?;
-        let places = task::whole(op, &rule, &[Read::Tensor(&laid, x.dtype())], &images.output, DType::I64)?;
-        Ok(Picked { images, axes, places })
+    /// The largest elements, and where they lie.
+    pub(super) fn of(
+        images: Images,
+        windows: [Windows; 2],
+        axes: usize,
+        x: &Tensor,
+    ) -> Result<(Tensor, Picked)> {
+        let (op, laid) = (images.op, x.laid_out(images.op)?);
+        let results = [(&images.output, x.dtype()), (&images.output, DType::I64)];
+        let [y, places] = task::several(op, &Largest(&windows), &[Read::Tensor(&laid, x.dtype())], results)?;
+        Ok((y, Picked { images, axes, places }))
     }
 
     /// The same places in `count` times as many images, along an axis in front.
@@ -115,7 +121,13 @@ impl Picked {
 
 impl Images {
     /// The result of a rule, of what has the shape `from` and is real.
-    fn whole(&self, rule: &dyn WholeRule, operands: &[&Tensor], from: &Shape, to: &Shape) -> Result<Tensor> {
+    pub(super) fn whole(
+        &self,
+        rule: &dyn WholeRule,
+        operands: &[&Tensor],
+        from: &Shape,
+        to: &Shape,
+    ) -> Result<Tensor> {
         let (op, x) = (self.op, operands[0]);
         if x.shape() != from {
             let (expected, found) = (from.clone(), x.shape().clone());
@@ -150,18 +162,34 @@ impl WholeRule for BlendSums<'_> {
     }
 }
 
-/// The places of the largest elements.
-struct LargestPlaces<'a>([&'a Windows; 2]);
+/// The largest elements, alone or with their places.
+pub(super) struct Largest<'a>(pub(super) &'a [Windows; 2]);
 
-impl WholeRule for LargestPlaces<'_> {
-    fn run(&self, _: &'static str, reads: &[&Tensor], out: BlockMut<'_>) -> Result<()> {
-        let BlockMut::I64(out) = out else { unreachable!("places are integers") };
-        match reads[0].dtype() {
-            DType::F32 => places_of_largest::<f32>(own(reads[0]), self.0, out),
-            DType::F64 => places_of_largest::<f64>(own(reads[0]), self.0, out),
-            DType::I64 => places_of_largest::<i64>(own(reads[0]), self.0, out),
-            DType::Bool => unreachable!("the meta step refuses bool"),
+impl Largest<'_> {
+    fn write(&self, x: &Tensor, values: BlockMut<'_>, places: &mut [i64]) {
+        let windows = self.0.each_ref();
+        match values {
+            BlockMut::F32(values) => largest::<f32>(own(x), windows, values, places),
+            BlockMut::F64(values) => largest::<f64>(own(x), windows, values, places),
+            BlockMut::I64(values) => largest::<i64>(own(x), windows, values, places),
+            BlockMut::Bool(_) => unreachable!("the meta step refuses bool"),
         }
+    }
+}
+
+impl WholeRule for Largest<'_> {
+    fn run(&self, _: &'static str, reads: &[&Tensor], out: BlockMut<'_>) -> Result<()> {
+        self.write(reads[0], out, &mut []);
+        Ok(())
+    }
+}
+
+impl SeveralRule for Largest<'_> {
+    fn run(&self, _: &'static str, reads: &[&Tensor], outs: SmallVec<[BlockMut<'_>; 2]>) -> Result<()> {
+        let Ok([values, BlockMut::I64(places)]) = <[BlockMut<'_>; 2]>::try_from(outs.into_vec()) else {
+            unreachable!("places are integers")
+        };
+        self.write(reads[0], values, places);
         Ok(())
     }
 }

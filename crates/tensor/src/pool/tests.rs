@@ -45,6 +45,7 @@ fn windows_follow_their_definition() {
             let [down, across] = [0, 1].map(|d| windows(shape[2 + d], axes[d], ceil));
             let (values, places) = x.max_pool2d_with_indices(pair(0), options.dilation(pair(3))).unwrap();
             assert_eq!(values.dims(), [shape[0], shape[1], down.len(), across.len()], "{shape:?}");
+            assert_eq!(x.max_pool2d_with(pair(0), options.dilation(pair(3))).unwrap(), values);
             let means = (axes[0][3] * axes[1][3] == 1).then(|| {
                 [options, options.count_include_pad(false), options.divisor_override(7)]
                     .map(|o| x.avg_pool2d_with(pair(0), o).unwrap().to_vec::<f64>().unwrap())
@@ -92,13 +93,43 @@ fn padding_never_wins_and_the_first_of_equals_does() {
 }
 
 /// Whatever memory held before, a gradient is a sum over zeros: no part of it is overwritten, none left as it was.
+/// The largest elements alone, with their places, and taken from these: in every type, of equals, of what is no number, for any number of threads.
+#[test]
+fn the_largest_are_those_at_their_places() {
+    let close =
+        |a: &Tensor, b: &Tensor| a.eq(b).unwrap().logical_or(a.isnan().logical_and(b.isnan()).unwrap());
+    for (k, shape) in [[3, 2, 9, 40], [70, 3, 14, 14], [1, 1, 70, 301]].into_iter().enumerate() {
+        let x = numbers(&shape);
+        let mut special = x.to_vec::<f64>().unwrap();
+        special
+            .iter_mut()
+            .skip(k)
+            .step_by(7)
+            .for_each(|v| *v = [f64::NAN, f64::INFINITY, -0.0][*v as i64 as usize % 3]);
+        let special = Tensor::from_vec(special, shape).unwrap();
+        for x in [x.clone(), x.float(), x.long(), special.clone(), special.float()] {
+            for pool in [Pool::new(), Pool::new().stride(1).padding(1), Pool::new().ceil_mode(true)] {
+                let both = || x.max_pool2d_with_indices(3, pool).unwrap();
+                let (values, places) = both();
+                let alone = x.max_pool2d_with(3, pool).unwrap();
+                let found = ThreadPool::new(3).install(both);
+                let (_, picked) = Picked::largest("max_pool2d", &x, 2, 3.into(), &pool).unwrap();
+                assert_eq!((found.1, picked.places()), (places.clone(), places));
+                for other in [&alone, &found.0, &picked.output(&x).unwrap()] {
+                    assert!(close(other, &values).unwrap().all(..).unwrap().item_as::<bool>().unwrap());
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn gradients_add_up_on_fresh_zeros() {
     for _ in 0..3 {
         let stale = Tensor::full_with([4, 20, 20], 1e30, DType::F64);
         drop(stale);
         let x = numbers(&[4, 20, 20]);
-        let picked = Picked::largest("t", &x, 2, 3.into(), &Pool::new().stride(1)).unwrap();
+        let (_, picked) = Picked::largest("t", &x, 2, 3.into(), &Pool::new().stride(1)).unwrap();
         let g = Tensor::ones_with([4, 18, 18], DType::F64);
         let sum = picked.input(&g).unwrap().sum(..).unwrap();
         assert_eq!(sum.item().unwrap(), 4.0 * 18.0 * 18.0);

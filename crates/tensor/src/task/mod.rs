@@ -217,15 +217,14 @@ pub(crate) fn whole(
     make(Task { op, reads, space: Space::Of(shape), does: Does::Whole(rule), to: &mut [To::Dense(dtype)] })
 }
 
-/// Whole results of these shapes and one type, by a rule.
+/// Whole results of these shapes and types, by a rule.
 pub(crate) fn several<const N: usize>(
     op: &'static str,
     rule: &dyn SeveralRule,
     reads: &[Read<'_>],
-    shapes: [&Shape; N],
-    dtype: DType,
+    results: [(&Shape, DType); N],
 ) -> Result<[Tensor; N]> {
-    let mut to = shapes.map(|shape| To::Shaped(shape, dtype));
+    let mut to = results.map(|(shape, dtype)| To::Shaped(shape, dtype));
     let (space, does) = (Space::Common, Does::Several(rule));
     let made = make_each(Task { op, reads, space, does, to: &mut to })?;
     Ok(made.into_iter().collect::<Vec<_>>().try_into().expect("a tensor for each shape"))

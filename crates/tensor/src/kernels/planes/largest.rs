@@ -1,6 +1,6 @@
-//! The places of the largest elements of windows.
+//! The largest elements of windows, and their places.
 
-use super::{Alike, PlaneBlock, each_plane};
+use super::{Alike, PlaneBlock, each_plane, each_plane_of_two};
 use crate::buffer::Room;
 use crate::dtype::Element;
 use crate::kernels::doors::door;
@@ -30,65 +30,89 @@ impl Windows {
     }
 }
 
-/// The place in its plane of the largest element of each window: the first among equals, or the last that is no number.
-pub(crate) fn places_of_largest<T: Element + PartialOrd>(
-    x: &[T],
-    [down, across]: [&Windows; 2],
-    out: &mut [i64],
-) {
-    let (width, wide) = (across.size, across.each.len());
-    let (size, results) = (down.size * width, down.each.len() * wide);
-    let alike = [down.alike(), across.alike()];
-    each_plane(out, results, 4 * results, &|number, out| {
+/// The largest element of each window, the first among equals or the last that is no number, and its place in its plane if `places` has room for it.
+pub(crate) fn largest<T: Element>(x: &[T], windows: [&Windows; 2], values: &mut [T], places: &mut [i64]) {
+    let [down, across] = windows;
+    let results = down.each.len() * across.each.len();
+    let (size, with_places) = (down.size * across.size, !places.is_empty());
+    let mut alike = [down.alike(), across.alike()];
+    if i32::try_from(size).is_err() {
+        alike[0].results = 0..0;
+    }
+    let own_places = if with_places { results } else { 0 };
+    each_plane_of_two((values, places), [results, own_places], 4 * results, &|number, values, places| {
         let x = &x[number * size..][..size];
-        for block in PlaneBlock::all(&alike, width) {
-            let (row, col) = (block.rows.start, block.cols.start);
-            let offsets = down.offsets(row).flat_map(|i| across.offsets(col).map(move |j| i * width + j));
-            places_in_block(x, &block, offsets, &mut out[row * wide..], wide);
-        }
-        for (row, line) in out.chunks_exact_mut(wide).enumerate() {
-            for col in Alike::others(&alike, row, wide) {
-                let start = down.each[row].0 * width + across.each[col].0;
-                let mut place = start;
-                for i in down.offsets(row) {
-                    for at in across.offsets(col).map(|j| start + i * width + j) {
-                        if is_larger(x[at], x[place]) {
-                            place = at;
-                        }
-                    }
-                }
-                line[col] = place as i64;
-            }
+        match with_places {
+            true => largest_of_plane::<T, true>(x, windows, &alike, values, places),
+            false => largest_of_plane::<T, false>(x, windows, &alike, values, places),
         }
     });
 }
 
-/// The places in a block of windows; `offsets` are those of a window's elements, and `out` begins with the block's first row.
-fn places_in_block<T: Element + PartialOrd>(
+fn largest_of_plane<T: Element, const PLACES: bool>(
+    x: &[T],
+    [down, across]: [&Windows; 2],
+    alike: &[Alike; 2],
+    values: &mut [T],
+    places: &mut [i64],
+) {
+    let (width, wide) = (across.size, across.each.len());
+    for block in PlaneBlock::all(alike, width) {
+        let (row, col) = (block.rows.start, block.cols.start);
+        let offsets = down.offsets(row).flat_map(|i| across.offsets(col).map(move |j| i * width + j));
+        largest_of_block::<T, PLACES>(x, &block, offsets, wide, values, places);
+    }
+    for row in 0..down.each.len() {
+        for col in Alike::others(alike, row, wide) {
+            let start = down.each[row].0 * width + across.each[col].0;
+            let mut place = start;
+            for i in down.offsets(row) {
+                for at in across.offsets(col).map(|j| start + i * width + j) {
+                    if is_larger(x[at], x[place]) {
+                        place = at;
+                    }
+                }
+            }
+            values[row * wide + col] = x[place];
+            if PLACES {
+                places[row * wide + col] = place as i64;
+            }
+        }
+    }
+}
+
+/// The largest elements of a block of windows; `offsets` are those of a window's elements.
+fn largest_of_block<T: Element, const PLACES: bool>(
     x: &[T],
     block: &PlaneBlock,
     offsets: impl Iterator<Item = usize>,
-    out: &mut [i64],
     wide: usize,
+    values: &mut [T],
+    places: &mut [i64],
 ) {
     let n = block.len();
-    let (mut room, mut places): (Room<T>, Room<i64>) = (Room::new(2 * n), Room::new(n));
+    let mut room = Room::new(2 * n);
     let (largest, laid) = room.as_mut_slice().split_at_mut(n);
-    let places = places.as_mut_slice();
+    let mut taken = vec![0; if PLACES { n } else { 0 }];
     for (i, offset) in offsets.enumerate() {
         if i == 0 {
             block.lay_out(x, offset, largest);
-            places.fill(offset as i64);
-        } else {
-            block.lay_out(x, offset, laid);
-            larger(laid, offset as i64, largest, places);
+            taken.fill(offset as i32);
+            continue;
+        }
+        block.lay_out(x, offset, laid);
+        match PLACES {
+            true => larger_at(laid, offset as i32, largest, &mut taken),
+            false => larger(laid, largest),
         }
     }
-    let lines = out.chunks_mut(wide).zip(places.chunks_exact(block.cols.len()));
-    for (i, (line, places)) in lines.enumerate() {
-        let first = block.at + i * block.steps[0];
-        for (j, (o, place)) in line[block.cols.clone()].iter_mut().zip(places).enumerate() {
-            *o = (first + j * block.steps[1]) as i64 + place;
+    let cols = block.cols.len();
+    for (i, row) in block.rows.clone().enumerate() {
+        let line = row * wide + block.cols.start..row * wide + block.cols.end;
+        values[line.clone()].copy_from_slice(&largest[i * cols..][..cols]);
+        if PLACES {
+            let first = (block.at + i * block.steps[0]) as i64;
+            places_from(&taken[i * cols..], first, block.steps[1] as i64, &mut places[line]);
         }
     }
 }
@@ -101,20 +125,41 @@ fn is_larger<T: PartialOrd + Copy>(v: T, largest: T) -> bool {
 }
 
 door! {
-    /// Compares an element of each of many windows with the largest of it so far, which lies so far from the window's first.
-    fn larger[T: Element + PartialOrd][T](x: &[T], offset: i64, largest: &mut [T], offsets: &mut [i64]);
+    /// Compares an element of each of many windows with the largest of it so far.
+    fn larger[T: Element][T](x: &[T], largest: &mut [T]);
     body larger_body
 }
 #[inline(always)]
-fn larger_body<const FMA: bool, T: Element + PartialOrd>(
-    x: &[T],
-    offset: i64,
-    largest: &mut [T],
-    offsets: &mut [i64],
-) {
+fn larger_body<const FMA: bool, T: Element>(x: &[T], largest: &mut [T]) {
+    for (&v, largest) in x.iter().zip(largest) {
+        *largest = if is_larger(v, *largest) { v } else { *largest };
+    }
+}
+
+door! {
+    /// The same, which remembers how far the largest element lies from the window's first.
+    fn larger_at[T: Element][T](x: &[T], offset: i32, largest: &mut [T], offsets: &mut [i32]);
+    body larger_at_body
+}
+#[inline(always)]
+fn larger_at_body<const FMA: bool, T: Element>(x: &[T], offset: i32, largest: &mut [T], offsets: &mut [i32]) {
     for ((&v, largest), o) in x.iter().zip(largest).zip(offsets) {
         let takes = is_larger(v, *largest);
         (*largest, *o) = (if takes { v } else { *largest }, if takes { offset } else { *o });
+    }
+}
+
+door! {
+    /// Places that lie so far from the first elements of their windows, which lie a step apart.
+    fn places_from[][](offsets: &[i32], first: i64, step: i64, places: &mut [i64]);
+    body places_from_body
+}
+#[inline(always)]
+fn places_from_body<const FMA: bool>(offsets: &[i32], first: i64, step: i64, places: &mut [i64]) {
+    let mut window = first;
+    for (place, &offset) in places.iter_mut().zip(offsets) {
+        *place = window + i64::from(offset);
+        window += step;
     }
 }
 

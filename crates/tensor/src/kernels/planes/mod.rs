@@ -1,4 +1,4 @@
-//! Images, plane by plane: the places of the largest elements of windows, and weighted sums along both axes.
+//! Images, plane by plane: the largest elements of windows and their places, and weighted sums along both axes.
 //!
 //! Note [Alike]
 //! The windows of most results are alike: as long as their neighbours', and as far apart. So the elements that are the first of
@@ -11,7 +11,7 @@ mod largest;
 use std::ops::Range;
 
 pub(crate) use blend::{Blend, WeightedSum, blend, blend_integers, spread};
-pub(crate) use largest::{Windows, add_places, places_of_largest, take_places};
+pub(crate) use largest::{Windows, add_places, largest, take_places};
 
 use crate::dtype::Element;
 use crate::kernels::lay_out::lay_out;
@@ -19,18 +19,35 @@ use crate::threads::{GRAIN, split_work};
 
 /// Runs `f` with the number and the piece of `out` of each plane.
 fn each_plane<T: Element>(out: &mut [T], plane: usize, work: usize, f: &(dyn Fn(usize, &mut [T]) + Sync)) {
-    if out.is_empty() {
+    each_plane_of_two::<T, i64>((out, &mut []), [plane, 0], work, &|number, out, _| f(number, out));
+}
+
+/// What is run for each plane of two results.
+type OfPlane<'a, A, B> = &'a (dyn Fn(usize, &mut [A], &mut [B]) + Sync);
+
+/// The same of two results; the second one's planes may have no elements.
+fn each_plane_of_two<A: Element, B: Element>(
+    outs: (&mut [A], &mut [B]),
+    planes: [usize; 2],
+    work: usize,
+    f: OfPlane<'_, A, B>,
+) {
+    if outs.0.is_empty() {
         return;
     }
     let grain = (GRAIN / work.max(1)).max(1);
     split_work(
-        out.len() / plane,
+        outs.0.len() / planes[0],
         grain,
-        out,
-        &|o: &mut [T], at| o.split_at_mut(at * plane),
-        &|start, _, out| {
-            for (i, out) in out.chunks_exact_mut(plane).enumerate() {
-                f(start + i, out);
+        outs,
+        &|(a, b): (&mut [A], &mut [B]), at| {
+            let ((a, other_a), (b, other_b)) =
+                (a.split_at_mut(at * planes[0]), b.split_at_mut(at * planes[1]));
+            ((a, b), (other_a, other_b))
+        },
+        &|start, _, (a, b)| {
+            for (i, a) in a.chunks_exact_mut(planes[0]).enumerate() {
+                f(start + i, a, &mut b[i * planes[1]..][..planes[1]]);
             }
         },
     );
