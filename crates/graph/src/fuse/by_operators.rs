@@ -1,4 +1,4 @@
-//! What of a formula is recorded by operators: a function of few elements, or one or two operations of columns.
+//! What of a formula is recorded by operators: a function of few elements, or one or two operations of columns or of few elements.
 
 use foldback_tensor::{
     BroadcastWarning, BroadcastWarningGuard, Tensor, broadcast_shapes, broadcast_warning, kernel,

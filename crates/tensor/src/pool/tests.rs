@@ -92,7 +92,6 @@ fn padding_never_wins_and_the_first_of_equals_does() {
     assert_eq!(x.avg_pool1d_with(4, Pool::new().divisor_override(5)).unwrap(), tensor![[2]; i64]);
 }
 
-/// Whatever memory held before, a gradient is a sum over zeros: no part of it is overwritten, none left as it was.
 /// The largest elements alone, with their places, and taken from these: in every type, of equals, of what is no number, for any number of threads.
 #[test]
 fn the_largest_are_those_at_their_places() {
@@ -123,6 +122,7 @@ fn the_largest_are_those_at_their_places() {
     }
 }
 
+/// Whatever memory held before, a gradient is a sum over zeros: no part of it is overwritten, none left as it was.
 #[test]
 fn gradients_add_up_on_fresh_zeros() {
     for _ in 0..3 {

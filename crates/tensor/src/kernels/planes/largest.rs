@@ -36,6 +36,7 @@ pub(crate) fn largest<T: Element>(x: &[T], windows: [&Windows; 2], values: &mut 
     let results = down.each.len() * across.each.len();
     let (size, with_places) = (down.size * across.size, !places.is_empty());
     let mut alike = [down.alike(), across.alike()];
+    // In a block, places within a window are numbers of 32 bits, which lie beside those of `f32`.
     if i32::try_from(size).is_err() {
         alike[0].results = 0..0;
     }
