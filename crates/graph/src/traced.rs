@@ -46,7 +46,7 @@ pub(crate) fn trace_many(operands: &[&Var], formula: TracedFormulas<'_>) -> Resu
     trace.done(results)
 }
 
-/// Made where they stay: moving them takes 100 instructions of a small formula's 1,500.
+/// Made where they stay: moving them and the trace took 150 of the 1,700 instructions that `x * w` by way of `fuse!` takes more than by itself.
 #[inline(always)]
 fn handles<'a>(trace: &'a Trace, operands: &[&'a Var]) -> SmallVec<[Traced<'a>; 8]> {
     let mut handles = SmallVec::new();
