@@ -79,6 +79,13 @@ fn functions_of_few_elements_are_those_of_operators() {
             |x, w, b| x * w.gelu().square() * b => x.mul(w.gelu().square()).and_then(|y| y.mul(b));
             |x, w, b| (x + w.abs().pow(b)).square() => x.add(w.abs().pow(b)?).map(|y| y.square());
             |x, w, b| { let w = w * 2.0; w.ln() * x + b } => w.mul(2.0)?.ln().mul(x).and_then(|y| y.add(b));
+            // Several of operands of their own, in any order, and one within another.
+            |x, w, b| x.sigmoid() * (w + b).tanh() => x.sigmoid().mul(w.add(b)?.tanh());
+            |x, w, b| x * w.exp() + b.sin() => x.mul(w.exp())?.add(b.sin());
+            |x, w, b| b.exp() - w.tanh() * x.sqrt() => b.exp().sub(w.tanh().mul(x.sqrt())?);
+            |x, w, b| (x - R::tanh(b + R::exp(w))).square() => x.sub(b.add(w.exp())?.tanh()).map(|y| y.square());
+            |x, w, b| x.cos() / w.exp().pow(b.tanh()) => x.cos().div(w.exp().pow(b.tanh())?);
+            |x, w, b| (x.ln() + w).sin() * b.exp() => x.ln().add(w)?.sin().mul(b.exp());
         }
     }
 }
@@ -108,6 +115,13 @@ fn differences_of_functions_of_few_elements() {
     let by_rows = foldback::graph::jacobian(tangents, &w).unwrap().value();
     let plain = |w: &Var| Var::from(&x).mul(w.ln())?.add(0.5)?.square().mean(0);
     assert!(close(&by_rows, &foldback::graph::jacobian(plain, &w).unwrap().value(), 1e-11));
+    let gate = fuse!(|x, w, b| x.sigmoid() * (w.exp() + b).tanh());
+    let b = fill(&[1][..], Domain::Any, &mut Random::new(5));
+    for rows in [100, 1100] {
+        let x = fill(&[rows, 4][..], Domain::Any, &mut Random::new(3));
+        gradcheck(|[w, b]| gate.mean((&x, w, b), ..), [&w, &b]).unwrap();
+        gradgradcheck(|[w, b]| gate.mean((&x, w, b), ..), [&w, &b]).unwrap();
+    }
 }
 
 /// The function is an operator's node, that belongs to the line of the fused operation.
@@ -122,6 +136,41 @@ fn a_function_of_few_elements_has_a_node_of_its_own() {
     assert_eq!(graph.matches(&format!("parts.rs:{line}")).count(), 2, "{graph}");
     let few = f.call((&x.narrow(0, 0, 9).unwrap(), &w)).unwrap().graph().unwrap().to_string();
     assert!(!few.contains("exp"), "{few}");
+}
+
+/// An operation of what functions of operands of their own give has the nodes of operators, where some operands repeat: of fewer elements, if it is not summed.
+#[test]
+fn an_operation_of_functions_has_the_nodes_of_operators() {
+    let gate = fuse!(|x, w, b| x.sigmoid() * (w + b).tanh()).named("gate");
+    let w = Tensor::ones([50]).requires_grad();
+    for (rows, called, summed) in
+        [(4, true, true), (200, true, true), (1000, false, true), (12_000, false, false)]
+    {
+        let x = Tensor::ones([rows, 50]).requires_grad();
+        let line = line!() + 1;
+        let both = [gate.call((&x, &w, 0.5)), gate.mean((&x, &w, 0.5), ..)];
+        for ((y, by_operators), nodes) in both.into_iter().zip([called, summed]).zip([4, 5]) {
+            let graph = y.unwrap().graph().unwrap().to_string();
+            for name in ["sigmoid", "add", "tanh", "mul"] {
+                assert_eq!(graph.matches(&format!(" {name} -> ")).count(), by_operators as usize, "{graph}");
+            }
+            assert_eq!(graph.contains("gate"), !by_operators, "{graph}");
+            let nodes = if by_operators { nodes } else { 1 };
+            assert_eq!(graph.matches(&format!("parts.rs:{line}")).count(), nodes, "{graph}");
+        }
+    }
+    // Of equal shapes, of operands that are read by two functions or beside one, and of more operations it is one node.
+    let x = Tensor::ones([20, 50]).requires_grad();
+    let graph_of = |y: Result<Var>| y.unwrap().graph().unwrap().to_string();
+    for graph in [
+        graph_of(gate.call((&x, &x, &x))),
+        graph_of(fuse!(|x, w| (x + w).tanh() * w.exp()).named("gate").call((&x, &w))),
+        graph_of(fuse!(|x, w, b| x.tanh() * (w.exp() + b * x).sin()).named("gate").call((&x, &w, 0.5))),
+        graph_of(fuse!(|x, w| x.tanh() * w.exp() + 1.0).named("gate").call((&x, &w))),
+        graph_of(fuse!(|x, w, b| x.sigmoid() * w.tanh() * b).named("gate").call((&x, &w, 0.5))),
+    ] {
+        assert!(graph.contains("gate"), "{graph}");
+    }
 }
 
 #[test]
@@ -147,6 +196,7 @@ fn an_operation_of_columns_is_that_of_operators() {
             |x, w, b| (x - w) * b => x.sub(w)?.mul(b);
             |x, w, _b| (x + w).tanh() => x.add(w).map(|y| all(y.tanh(), _b));
             |x, w, _b| w.sin() - x => w.sin().sub(x).map(|y| all(y, _b));
+            |x, w, b| x.sigmoid() * (w + b).tanh() => x.sigmoid().mul(w.add(b)?.tanh());
         }
     }
 }
@@ -207,7 +257,8 @@ fn few_elements_have_the_nodes_of_operators() {
     for graph in [
         graph_of(fuse!(|x, w| (x * w).square()).named("bent").call(both)),
         graph_of(fuse!(|x, w| (x * w).tanh() + 1.0).named("bent").call(both)),
-        graph_of(fuse!(|x, w| x.tanh() * w.exp()).named("bent").call(both)),
+        graph_of(fuse!(|x, w| x.tanh() * w.exp()).named("bent").call((&x, &x))),
+        graph_of(fuse!(|x, w| x.tanh() * w.exp() + 1.0).named("bent").call(both)),
         graph_of(fuse!(|x| x.relu().tanh()).named("bent").call((&x,))),
         graph_of(f.call((&many, &w))),
         // What is not read is the only one tracked, or widens the shape.

@@ -1,5 +1,6 @@
 //! What of a formula is recorded by operators: a function of few elements, or one or two operations of columns or of few elements.
 
+use foldback_tensor::kernel::CallSet;
 use foldback_tensor::{
     BroadcastWarning, BroadcastWarningGuard, Tensor, broadcast_shapes, broadcast_warning, kernel,
 };
@@ -76,6 +77,10 @@ pub(super) fn given_of(
 /// them, and what it saves in passes is less. Of 300 to 3,000 elements `tanh(x + b)`, its sum and back take 0.89 to 0.94 of the time, `x * w.exp()` 0.78 to 1,
 /// `x * w` 0.8 to 1.05.
 ///
+/// So they do if it is one operation of what functions of operands of their own give, of which some repeat: the gradient of what a function gives is summed
+/// before it is multiplied by the function's slope, and what they give is stored anyway. Of 300 to 100,000 elements `x.sigmoid() * (w + b).tanh()`, its sum
+/// and back take 0.6 to 0.9 of the time, `x.sigmoid() * w.exp()` 0.7 to 1.05.
+///
 /// They take a column as a number for each row, which a fused operation lays out: columns of rows of 100, and what functions give of them, take
 /// 0.7 to 0.9 of the time. Of more elements what is between two operations, or is only summed, takes memory: between two it is worth it where
 /// rows are short, as long as it stays in the cache (columns of rows of 100, summed and back, take 1.3 to 1.9 of the time of operators else).
@@ -85,17 +90,19 @@ pub(super) fn are_operators_faster(formula: &dyn Derived, operands: &[&Var], is_
     const SHORT_ROW: usize = 256;
     let n = elements_of(operands);
     let is_column = |v: &&Var| v.dims().last() == Some(&1) && v.numel() > 1;
-    if n >= FEW && !operands.iter().any(is_column) || is_budgeted() {
+    let may_be_of_several = formula.calls() > 1 && n < most_of_several(is_reduced);
+    if n >= FEW && !may_be_of_several && !operands.iter().any(is_column) || is_budgeted() {
         return false;
     }
     let (value, dtype) = (formula.value_names(), operands[0].dtype());
     let count = value.operations();
+    let is_of_several = may_be_of_several && count > 2 && is_of_functions(formula, operands, n);
     // What is not chosen has no influence, see `operands_of_function`.
-    if !(1..=2).contains(&count) || count == 2 && value.is_chosen() {
+    if count == 0 || count > 2 && !is_of_several || count > 1 && value.is_chosen() {
         return false;
     }
-    let is_worth_it = if n < FEW {
-        count == 1 || formula.calls() == 1
+    let is_worth_it = if n < FEW || is_of_several {
+        count == 1 || is_of_several || formula.calls() == 1
     } else {
         let is_short = operands.iter().all(|v| v.dims().last().is_none_or(|&cols| cols < SHORT_ROW));
         let stays = || kernel::stays_in_cache(n.saturating_mul(dtype.size()));
@@ -105,6 +112,28 @@ pub(super) fn are_operators_faster(formula: &dyn Derived, operands: &[&Var], is_
         && dtype.is_float()
         && operands.iter().all(|v| v.dtype() == dtype)
         && ((0..operands.len()).all(|k| value.has(k + 1)) || is_of_those_that_it_reads(value, operands))
+}
+
+/// Elements up to which an operation of what several functions give is recorded by operators.
+fn most_of_several(is_reduced: bool) -> usize {
+    if is_reduced { 1 << 19 } else { 1 << 15 }
+}
+
+/// Whether a formula is one operation of what functions give that share no operands, where some repeat.
+fn is_of_functions(formula: &dyn Derived, operands: &[&Var], n: usize) -> bool {
+    let rest = formula.names_knowing().0;
+    if rest.operations() != 1 || operands.iter().all(|v| v.numel() == n) {
+        return false;
+    }
+    let read = formula.names_of_calls();
+    // What is called within another function is a part of that.
+    let outermost = (0..read.len()).filter(|&nr| rest.has_result(nr));
+    let mut all = rest;
+    outermost.map(|nr| read[nr].through(CallSet::NONE, &read)).all(|reads| {
+        let is_apart = !(0..operands.len()).any(|k| reads.has(k + 1) && all.has(k + 1));
+        all = all.and_of(reads);
+        is_apart
+    })
 }
 
 /// Elements of what operands broadcast to, if they do.

@@ -72,12 +72,6 @@ impl Names {
         self.places & CHOSEN != 0
     }
 
-    /// The place of the operand that it depends on, if that is one and nothing else.
-    pub(super) fn only(self) -> Option<usize> {
-        let places = self.places & !CHOSEN;
-        (places.is_power_of_two() && places < 1 << FIRST_RESULT).then(|| places.trailing_zeros() as usize)
-    }
-
     /// Whether it is what an elementary function gives of the operand at this place.
     pub(super) fn is_function_of(self, place: usize) -> bool {
         FUNCTIONS.iter().any(|&function| self == Names::operand(place).made(function))
