@@ -17,8 +17,9 @@ pub(super) const FEW: usize = 4;
 /// Inner positions from which on it pays.
 pub(super) const DEEP: usize = 64;
 
-/// Inner positions that are summed before the next ones.
-const DEPTH: usize = 4096;
+/// Inner positions that are summed before the next ones: four rows of them stay in the first-level cache for all vectors. 4 by 25,000 with 4 of them transposed take
+/// 0.75 of the time that four times as many do, with half as many two rows with two 1.27.
+const DEPTH: usize = 1024;
 
 /// A tile with all of its product's few columns or rows.
 pub(super) fn few<T: MulAdd>(mut tile: Tile<'_, T>, level: Level) {
