@@ -10,7 +10,8 @@
 //! Computed for each element of the result they took 1.5 to 3.7 times as long as operators. What they give is read in the place of these
 //! operands where nothing else reads them. A single function is recorded by operators then, and what is made of it as a formula of its own, see Note
 //! [Composed formulas] in `kernels/outer.rs` of the tensor crate. What is one or two operations of columns is recorded by operators, too,
-//! and so is one operation, or a function and another one, of few elements of the result.
+//! and so is one operation, or a function and another one, of few elements of the result, and one operation of what several functions give, each of
+//! operands of its own, of which some repeat.
 //!
 //! Note [Saved results]
 //! A gradient computes anew what it reads of the formula, which for large operands takes less time than memory does. In the cache a
