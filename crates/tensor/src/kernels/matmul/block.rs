@@ -37,6 +37,11 @@ pub(super) trait MulAdd: Multiply + Float {
     /// # Safety
     /// `level` is this processor's.
     unsafe fn dots(level: Level, out: &mut [Self], rows: Table<&[Self]>, x: &[Self], put: Put<Self>);
+    /// The dot products of all vectors with all rows, those of the first vector first.
+    ///
+    /// # Safety
+    /// `level` is this processor's.
+    unsafe fn all_dots(level: Level, out: &mut [Self], rows: Table<&[Self]>, vectors: Table<&[Self]>);
     /// The dot products of rows of at most [`Multiply::SHORT`] elements, each with the vector of its matrix.
     ///
     /// # Safety
@@ -69,9 +74,6 @@ const NEAR_LEFT: usize = 65_536;
 
 /// Bytes of a right operand that the second-level cache may have: nothing is asked for then, which costs a twentieth of 7 by 300 with 300 by 300.
 const NEAR_BYTES: usize = 1 << 19;
-
-/// Blocks that are computed aside at a time.
-const ASIDE: usize = 8;
 
 /// Inner positions up to which a strip of [`WIDE`] registers fits in the first-level cache. Rows of the left operand, few at a time, are read where
 /// they lie: products of 1024 by 64 with 64 by 192 take 0.89 of the time that groups do, which have to be laid out. Of at most [`LOW`] rows a strip is
@@ -138,19 +140,34 @@ pub(super) fn blocked_at<T: MulAdd, const W: usize>(mut tile: Tile<'_, T>, level
             // The first block copies it.
             let is_copied =
                 (large || level == Level::Avx512 && !grouped) && far && !as_it_lies && wide == 2 * W;
-            if !is_copied && (!as_it_lies || wide < width) {
+            // Behind the columns of a row there may be anything, if it is there: these sums are not written.
+            let is_whole = || b.rest().len().min(b.moved(0, depth - 1, 0).rest().len()) >= width;
+            if !is_copied && !(as_it_lies && is_whole()) {
                 let panel = panel.get_or_insert_with(|| Room::new(panel_room));
                 pack(&b, depth, wide, panel.as_mut_slice(), width);
                 b = row_major(panel.as_slice(), width);
             }
             let scale = tile.scale;
-            let strip =
-                Strip { m, depth, a, grouped, height, b, places: None, width, registers, scale, level, next };
+            let strip = Strip {
+                m,
+                depth,
+                a,
+                grouped,
+                height,
+                b,
+                places: None,
+                width,
+                cols: wide,
+                registers,
+                scale,
+                level,
+                next,
+            };
             if is_copied {
                 let copy = copy.get_or_insert_with(|| Room::new(panel_room));
                 strip.run_with(&mut tile.out, col, tile.onto, None, Some(copy.as_mut_slice()));
             } else {
-                strip.run_columns(&mut tile.out, col, wide, tile.onto);
+                strip.run(&mut tile.out, col, tile.onto);
             }
             col += wide;
         }
@@ -195,6 +212,8 @@ pub(super) struct Strip<'a, T> {
     /// where its lines begin, if that is not a step apart; its rows are in groups then
     pub(super) places: Option<Places<'a>>,
     pub(super) width: usize,
+    /// columns that the result has, the first ones
+    pub(super) cols: usize,
     /// of 64 bytes, side by side
     pub(super) registers: usize,
     pub(super) scale: T,
@@ -220,7 +239,7 @@ impl<T: MulAdd> Strip<'_, T> {
         copy: Option<&mut [T]>,
     ) {
         let height = self.height;
-        assert!(out.rows == self.m && col + self.width <= out.cols);
+        assert!(out.rows == self.m && self.cols <= self.width && col + self.cols <= out.cols);
         let last = match self.places {
             None => self.b.moved(0, self.depth - 1, 0).rest(),
             Some(places) => {
@@ -234,7 +253,7 @@ impl<T: MulAdd> Strip<'_, T> {
             assert!(last.rest().len() >= height * self.depth, "groups are whole");
         }
         if let Onto::Row(row) = onto {
-            assert!(row.len() >= col + self.width, "a row is as long as the result is wide");
+            assert!(row.len() >= col + self.cols, "a row is as long as the result is wide");
         }
         if let Some(copy) = &copy {
             assert!(copy.len() >= self.depth * self.width, "a copy has room for the strip");
@@ -253,6 +272,7 @@ impl<T: MulAdd> Strip<'_, T> {
             copy: copy.map_or(std::ptr::null_mut(), |copy| copy.as_mut_ptr()),
             places: self.places.map_or(std::ptr::null(), |places| places.starts.as_ptr()),
             registers: self.registers,
+            cols: self.cols,
             out: out.place(0, col),
             stride: out.stride,
             onto: match onto {
@@ -302,40 +322,6 @@ impl<T: MulAdd> Strip<'_, T> {
                 (next.pointer().wrapping_add(number * (LINE / size_of::<T>())), next.row_step)
             }
             _ => (self.b.pointer(), 0),
-        }
-    }
-
-    /// All rows of `wide` columns of the result from `col` on.
-    pub(super) fn run_columns(&self, out: &mut Out<'_, T>, col: usize, wide: usize, onto: Onto<'_, T>) {
-        if wide == self.width {
-            self.run(out, col, onto);
-        } else {
-            self.run_part(out, col, onto);
-        }
-    }
-
-    /// [`Strip::run`] for the last columns, fewer than the strip is wide: computed aside, some rows at a time.
-    fn run_part(&self, out: &mut Out<'_, T>, col: usize, onto: Onto<'_, T>) {
-        let (width, most) = (self.width, ASIDE * self.height);
-        let mut aside: Room<T> = Room::new(self.m.min(most) * width);
-        for row in (0..self.m).step_by(most) {
-            let m = (self.m - row).min(most);
-            let a = match self.grouped {
-                true => self.a.moved((row / self.height * apart(self.height, self.depth)) as isize, 0, 0),
-                false => self.a.moved(0, row, 0),
-            };
-            let mut whole = Out::of(aside.as_mut_slice(), m, width);
-            Strip { m, a, ..*self }.run(&mut whole, 0, Onto::Nothing);
-            for (i, line) in aside.as_slice().chunks_exact(width).take(m).enumerate() {
-                let results = out.row(row + i)[col..].iter_mut().zip(line);
-                match onto {
-                    Onto::Nothing => results.for_each(|(o, &s)| *o = s),
-                    Onto::Result => results.for_each(|(o, &s)| *o = T::plus(*o, s)),
-                    Onto::Row(from) => {
-                        results.zip(&from[col..]).for_each(|((o, &s), &from)| *o = T::plus(from, s));
-                    }
-                }
-            }
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Products of floating-point numbers: blocks of results, or one pass over the matrix where the other operand is a vector.
 
 use super::block::{MulAdd, blocked};
-use super::few::few;
+use super::few::{all_dots_f32, all_dots_f64, few};
 use super::panels::Form;
 use super::passes::{Put, dots_f32, dots_f64, rows_f32, rows_f64};
 use super::registers::{Panel, block_f32, block_f64};
@@ -15,7 +15,7 @@ use crate::kernels::level::{Level, level};
 use crate::kernels::transpose::{SIDE, transpose_f32, transpose_plain};
 
 macro_rules! float_multiply {
-    ($t:ident, $width:literal, $block:path, $dots:path, $rows:path, $short:path, $thin:path, $transpose:path) => {
+    ($t:ident, $width:literal, $block:path, $dots:path, $rows:path, $short:path, $thin:path, $all_dots:path, $transpose:path) => {
         impl Multiply for $t {
             const SHORT: usize = 16;
             const LANES: usize = $width / 2;
@@ -68,6 +68,11 @@ macro_rules! float_multiply {
                 unsafe { $dots(level, out, rows, x, put) }
             }
             #[inline]
+            unsafe fn all_dots(level: Level, out: &mut [$t], rows: Table<&[$t]>, vectors: Table<&[$t]>) {
+                // SAFETY: as promised by the caller.
+                unsafe { $all_dots(level, out, rows, vectors) }
+            }
+            #[inline]
             unsafe fn scaled_rows(level: Level, out: &mut [$t], rows: Table<&[$t]>, x: &[$t], put: Put<$t>) {
                 // SAFETY: as promised by the caller.
                 unsafe { $rows(level, out, rows, x, put) }
@@ -79,8 +84,8 @@ macro_rules! float_multiply {
         }
     };
 }
-float_multiply!(f32, 16, block_f32, dots_f32, rows_f32, short_f32, thin_f32, transpose_f32);
-float_multiply!(f64, 8, block_f64, dots_f64, rows_f64, short_f64, thin_f64, transpose_plain);
+float_multiply!(f32, 16, block_f32, dots_f32, rows_f32, short_f32, thin_f32, all_dots_f32, transpose_f32);
+float_multiply!(f64, 8, block_f64, dots_f64, rows_f64, short_f64, thin_f64, all_dots_f64, transpose_plain);
 
 /// Products with a vector, or with few of them, read the matrix in order, see Note [Products with a vector]; all others run in
 /// blocks, see Note [Blocks].

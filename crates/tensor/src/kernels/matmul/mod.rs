@@ -24,7 +24,7 @@ mod thin;
 mod tiles;
 mod vector;
 
-use few::{DEEP, FEW};
+use few::{DEEP, DEPTH_OF_EACH, FEW, FEW_IN_ORDER};
 pub(crate) use matrix::{Matrix, row_major};
 pub(crate) use out::Onto;
 use out::Out;
@@ -206,13 +206,14 @@ impl<T: Multiply> Product<'_, T> {
     /// Told by the sizes and steps of the whole product, not by those of a tile.
     fn way(&self) -> ProductWay {
         let is_few = |n: usize| n <= FEW && self.k >= DEEP;
+        let few_in_order = self.a.col_step == 1 && self.m <= FEW_IN_ORDER.min(self.k / DEPTH_OF_EACH);
         if self.m.min(self.n) == 1 {
             ProductWay::Vector
         } else if self.k >= DEEP && self.m <= FEW_ROWS && self.n <= T::LANES && self.b.col_step == 1 {
             ProductWay::Thin
         } else if is_few(self.n) && (self.a.col_step == 1 || self.m <= FEW) {
             ProductWay::FewColumns
-        } else if is_few(self.m) && self.b.row_step == 1 {
+        } else if (is_few(self.m) || few_in_order && self.k >= DEEP) && self.b.row_step == 1 {
             ProductWay::FewRows
         } else {
             ProductWay::Blocks

@@ -159,6 +159,7 @@ fn multiply_strip<T: MulAdd>(
         b: row_major(b, form.span),
         places,
         width: form.span,
+        cols: form.span,
         registers: form.span / form.run,
         scale: T::of_count(1),
         level: form.level,

@@ -252,28 +252,28 @@ mod x86 {
 
     #[target_feature(enable = "avx512f")]
     #[inline]
-    pub(super) fn f32_avx512_part(x: &[f32]) -> __m512 {
+    pub(in super::super) fn f32_avx512_part(x: &[f32]) -> __m512 {
         // SAFETY: only elements that there are are read.
         unsafe { _mm512_maskz_loadu_ps(mask(x.len(), 16), x.as_ptr()) }
     }
 
     #[target_feature(enable = "avx512f")]
     #[inline]
-    pub(super) fn f64_avx512_part(x: &[f64]) -> __m512d {
+    pub(in super::super) fn f64_avx512_part(x: &[f64]) -> __m512d {
         // SAFETY: only elements that there are are read.
         unsafe { _mm512_maskz_loadu_pd(mask(x.len(), 8) as u8, x.as_ptr()) }
     }
 
     #[target_feature(enable = "avx2")]
     #[inline]
-    pub(super) fn f32_avx2_part(x: &[f32]) -> __m256 {
+    pub(in super::super) fn f32_avx2_part(x: &[f32]) -> __m256 {
         // SAFETY: only elements that there are are read.
         unsafe { _mm256_maskload_ps(x.as_ptr(), super::mask_f32(x.len())) }
     }
 
     #[target_feature(enable = "avx2")]
     #[inline]
-    pub(super) fn f64_avx2_part(x: &[f64]) -> __m256d {
+    pub(in super::super) fn f64_avx2_part(x: &[f64]) -> __m256d {
         // SAFETY: only elements that there are are read.
         unsafe { _mm256_maskload_pd(x.as_ptr(), super::mask_f64(x.len())) }
     }
@@ -320,6 +320,8 @@ mod x86 {
 }
 #[cfg(target_arch = "x86_64")]
 use x86::*;
+#[cfg(target_arch = "x86_64")]
+pub(super) use x86::{f32_avx2_part, f32_avx512_part, f64_avx2_part, f64_avx512_part};
 
 /// The function of a type: the pass of the level; that of short rows, if it has one.
 macro_rules! pass_of {

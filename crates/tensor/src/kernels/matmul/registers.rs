@@ -28,6 +28,8 @@ pub(super) struct Panel<T> {
     pub(super) places: *const usize,
     /// how many registers of 64 bytes the strip is wide: one, two or [`WIDE`]
     pub(super) registers: usize,
+    /// how many columns of the strip are written, at least one; the others may be of anything
+    pub(super) cols: usize,
     pub(super) out: *mut T,
     /// from one row of the result to the next
     pub(super) stride: usize,
@@ -64,12 +66,13 @@ const BESIDE: u8 = 0;
 const PLACED: u8 = 1;
 const COPIED: u8 = 2;
 
-/// A block of `R` rows, of which `live` are written, in `N` registers per row.
+/// A block of `R` rows, of which `live` are written, in `N` registers per row, of which `cols` columns are.
 ///
 /// Where rows lie beside each other one pointer leads to all of them: a processor has fewer than it would take.
 macro_rules! vector_block {
     ($name:ident, $features:literal, $t:ty, $lanes:literal,
-     $zero:ident, $spread:ident, $load:ident, $store:ident, $fused:ident, $plus:ident, $times:ident) => {
+     $zero:ident, $spread:ident, $load:ident, $store:ident, $fused:ident, $plus:ident, $times:ident,
+     $some:path, $load_some:path, $store_some:path) => {
         /// # Safety
         /// As for `MulAdd::compute`, on a processor with these features.
         #[cfg(target_arch = "x86_64")]
@@ -122,6 +125,34 @@ macro_rules! vector_block {
                 step += x.a_step;
             }
             let scale = $spread(x.scale);
+            if x.cols < N * $lanes {
+                // Aside from the other loop, which this would slow down.
+                for r in 0..R {
+                    if r < x.live {
+                        for c in 0..N {
+                            if c * $lanes < x.cols {
+                                let some = $some(x.cols - c * $lanes);
+                                let sum = $times(sums[r][c], scale);
+                                // SAFETY: the result has `live` rows of `cols` columns, and so has what they are added to; no
+                                // others are read and written.
+                                unsafe {
+                                    let place = x.out.add(r * x.stride + c * $lanes);
+                                    let sum = if x.onto.is_null() {
+                                        sum
+                                    } else {
+                                        $plus(
+                                            $load_some(x.onto.add(r * x.onto_stride + c * $lanes), some),
+                                            sum,
+                                        )
+                                    };
+                                    $store_some(place, some, sum);
+                                }
+                            }
+                        }
+                    }
+                }
+                return;
+            }
             for r in 0..R {
                 if r < x.live {
                     for c in 0..N {
@@ -154,7 +185,10 @@ vector_block!(
     _mm512_storeu_ps,
     _mm512_fmadd_ps,
     _mm512_add_ps,
-    _mm512_mul_ps
+    _mm512_mul_ps,
+    some::f32_avx512,
+    some::f32_avx512_load,
+    some::f32_avx512_store
 );
 vector_block!(
     f64_avx512,
@@ -167,7 +201,10 @@ vector_block!(
     _mm512_storeu_pd,
     _mm512_fmadd_pd,
     _mm512_add_pd,
-    _mm512_mul_pd
+    _mm512_mul_pd,
+    some::f64_avx512,
+    some::f64_avx512_load,
+    some::f64_avx512_store
 );
 vector_block!(
     f32_avx2,
@@ -180,7 +217,10 @@ vector_block!(
     _mm256_storeu_ps,
     _mm256_fmadd_ps,
     _mm256_add_ps,
-    _mm256_mul_ps
+    _mm256_mul_ps,
+    super::short::mask_f32,
+    std::arch::x86_64::_mm256_maskload_ps,
+    std::arch::x86_64::_mm256_maskstore_ps
 );
 vector_block!(
     f64_avx2,
@@ -193,8 +233,46 @@ vector_block!(
     _mm256_storeu_pd,
     _mm256_fmadd_pd,
     _mm256_add_pd,
-    _mm256_mul_pd
+    _mm256_mul_pd,
+    super::short::mask_f64,
+    std::arch::x86_64::_mm256_maskload_pd,
+    std::arch::x86_64::_mm256_maskstore_pd
 );
+
+/// Masks for the first elements of a register of 64 bytes, and what they read and write, in the order of arguments that 32 bytes have.
+#[cfg(target_arch = "x86_64")]
+mod some {
+    use std::arch::x86_64::*;
+
+    macro_rules! some {
+        ($t:ty, $lanes:literal, $mask:ty, $register:ty, $some:ident, $load:ident, $store:ident, $maskz_load:ident, $mask_store:ident) => {
+            #[inline(always)]
+            pub(super) fn $some(len: usize) -> $mask {
+                <$mask>::MAX.checked_shr($lanes - len.min($lanes) as u32).unwrap_or(0)
+            }
+            /// # Safety
+            /// These elements can be read.
+            #[target_feature(enable = "avx512f")]
+            #[inline]
+            pub(super) unsafe fn $load(from: *const $t, some: $mask) -> $register {
+                // SAFETY: as promised by the caller.
+                unsafe { $maskz_load(some, from) }
+            }
+            /// # Safety
+            /// These elements can be written.
+            #[target_feature(enable = "avx512f")]
+            #[inline]
+            pub(super) unsafe fn $store(to: *mut $t, some: $mask, v: $register) {
+                // SAFETY: as promised by the caller.
+                unsafe { $mask_store(to, some, v) }
+            }
+        };
+    }
+    #[rustfmt::skip]
+    some!(f32, 16, u16, __m512, f32_avx512, f32_avx512_load, f32_avx512_store, _mm512_maskz_loadu_ps, _mm512_mask_storeu_ps);
+    #[rustfmt::skip]
+    some!(f64, 8, u8, __m512d, f64_avx512, f64_avx512_load, f64_avx512_store, _mm512_maskz_loadu_pd, _mm512_mask_storeu_pd);
+}
 
 /// Row by row, for processors without wide registers.
 ///
@@ -215,14 +293,14 @@ unsafe fn plain<T: Element + std::ops::Add<Output = T> + std::ops::Mul<Output = 
             };
             sums = each(T::default(), |c| sums[c] + left * line[c]);
         }
-        sums = sums.map(|sum| sum * x.scale);
-        if !x.onto.is_null() {
-            // SAFETY: what the sums are added to has `live` rows of `W` elements.
-            let onto = unsafe { *x.onto.add(r * x.onto_stride).cast::<[T; W]>() };
-            sums = each(T::default(), |c| onto[c] + sums[c]);
+        for (c, &sum) in sums[..x.cols].iter().enumerate() {
+            let sum = sum * x.scale;
+            // SAFETY: the result has `live` rows of `cols` elements, which nobody else uses now, and so has what the sums are added to.
+            unsafe {
+                let sum = if x.onto.is_null() { sum } else { *x.onto.add(r * x.onto_stride + c) + sum };
+                *x.out.add(r * x.stride + c) = sum;
+            }
         }
-        // SAFETY: the result has them, too, and nobody else uses it now.
-        unsafe { *x.out.add(r * x.stride).cast() = sums };
     }
 }
 

@@ -162,9 +162,22 @@ impl PanelLayout {
                 let (m, depth) = (out.rows, self.depth);
                 let (places, next) = (None, None);
                 let grouped = self.grouped;
-                let strip =
-                    Strip { m, depth, a, grouped, height, b, places, width, registers, scale, level, next };
-                strip.run_columns(&mut out, col, wide, onto);
+                let strip = Strip {
+                    m,
+                    depth,
+                    a,
+                    grouped,
+                    height,
+                    b,
+                    places,
+                    width,
+                    cols: wide,
+                    registers,
+                    scale,
+                    level,
+                    next,
+                };
+                strip.run(&mut out, col, onto);
             }
         }
     }

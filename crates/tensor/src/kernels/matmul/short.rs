@@ -266,7 +266,7 @@ mod x86 {
 
     #[target_feature(enable = "avx2")]
     #[inline]
-    pub(super) fn tree_f32(x: [__m256; 8]) -> __m256 {
+    pub(in super::super) fn tree_f32(x: [__m256; 8]) -> __m256 {
         // Rows 0 to 3 in the lower half, four lanes each, and 4 to 7 in the upper one.
         let mut fours = [_mm256_setzero_ps(); 4];
         for i in 0..4 {
@@ -285,7 +285,7 @@ mod x86 {
 
     #[target_feature(enable = "avx2")]
     #[inline]
-    pub(super) fn tree_f64(x: [__m256d; 4]) -> __m256d {
+    pub(in super::super) fn tree_f64(x: [__m256d; 4]) -> __m256d {
         let mut twos = [_mm256_setzero_pd(); 2];
         for i in 0..2 {
             let low = _mm256_permute2f128_pd::<0x20>(x[i], x[i + 2]);
@@ -295,9 +295,7 @@ mod x86 {
     }
 }
 #[cfg(target_arch = "x86_64")]
-pub(super) use x86::{mask_f32, mask_f64};
-#[cfg(target_arch = "x86_64")]
-use x86::{tree_f32, tree_f64};
+pub(super) use x86::{mask_f32, mask_f64, tree_f32, tree_f64};
 
 #[cfg(test)]
 mod tests {
