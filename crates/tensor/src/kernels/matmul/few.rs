@@ -253,3 +253,49 @@ use x86::{half_f32, half_f64, sum_f32, sum_f64};
 fn lay_out_rows<T: MulAdd>(rows: Matrix<'_, T>, depth: usize, out: &mut [T]) {
     lay_out(rows.data, rows.start as isize, [rows.row_step, rows.col_step], depth, out);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernels::level::detected_level;
+
+    /// Whole numbers, whose sums are exact in any order.
+    fn dots_are_those_of_loops<T: MulAdd>() {
+        let of = |i: usize| T::of(((i * 37 + 5) % 17) as f64 - 8.0);
+        let data: Vec<T> = (0..4000).map(of).collect();
+        for (rows, vectors) in [(1, 1), (2, 3), (4, 4), (5, 2), (7, 9), (11, 6)] {
+            for depth in [1, 7, 16, 33, 100] {
+                for step in [depth as isize, 0, -3] {
+                    let rows = Table { data: &data[..], start: 50, rows, step, cols: depth };
+                    let vectors =
+                        Table { data: &data[..], start: 900, rows: vectors, step: 130, cols: depth };
+                    for level in [Level::Baseline, Level::Avx2, Level::Avx512] {
+                        if level > detected_level() {
+                            continue;
+                        }
+                        let mut found = vec![T::of(5.0); rows.rows * vectors.rows];
+                        // SAFETY: the processor has the level.
+                        unsafe { T::all_dots(level, &mut found, rows, vectors) };
+                        for (i, &found) in found.iter().enumerate() {
+                            let (v, r) = (i / rows.rows, i % rows.rows);
+                            let products = rows.row(r).iter().zip(vectors.row(v));
+                            let want = products.fold(T::of(0.0), |sum, (&x, &y)| sum + x * y);
+                            assert!(
+                                found == want,
+                                "{} with {} of {depth} at {level:?}",
+                                rows.rows,
+                                vectors.rows
+                            );
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn dots_of_few_vectors_are_those_of_loops() {
+        dots_are_those_of_loops::<f32>();
+        dots_are_those_of_loops::<f64>();
+    }
+}

@@ -422,7 +422,17 @@ mod tests {
 
     #[test]
     fn few_columns_or_rows_follow_the_definition_however_operands_lie() {
-        for (m, n, k) in [(4, 4, 70), (8, 3, 2049), (40, 3, 64), (3, 2, 9000), (700, 2, 130), (2, 30, 65)] {
+        let sizes = [
+            (4, 4, 70),
+            (8, 3, 2049),
+            (40, 3, 64),
+            (3, 2, 9000),
+            (700, 2, 130),
+            (2, 30, 65),
+            (9, 13, 150),
+            (32, 6, 512),
+        ];
+        for (m, n, k) in sizes {
             let (a, b, row) = (numbers(2 * m * k), numbers(2 * k * n), numbers(n));
             for (onto, scale) in [(Onto::Nothing, 1.0), (Onto::Result, 3.0), (Onto::Row(&row), 3.0)] {
                 let [a_rows, a_cols] = [row_major(&a, k), row_major(&a, m).transposed()];
