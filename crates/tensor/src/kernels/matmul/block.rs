@@ -57,6 +57,8 @@ pub(super) trait MulAdd: Multiply + Float {
     /// # Safety
     /// `level` is this processor's.
     unsafe fn scaled_rows(level: Level, out: &mut [Self], rows: Table<&[Self]>, x: &[Self], put: Put<Self>);
+    /// Whether [`transpose`](Self::transpose) is faster than one element after another, so that it pays for a part of a square, too.
+    const HAS_SQUARES: bool;
     /// Writes sixteen rows of sixteen as columns: row `r` of the result starts at `out[r * stride]`. Rows are written in
     /// order, so that with a smaller stride each overwrites the end of the one before.
     fn transpose(rows: [&[Self; SIDE]; SIDE], out: &mut [Self], stride: usize);
@@ -65,8 +67,8 @@ pub(super) trait MulAdd: Multiply + Float {
 /// Inner positions that are computed before the next ones: a strip of so many fits in the first-level cache.
 pub(crate) const DEPTH: usize = 256;
 
-/// A right operand whose strip spreads over at most so many elements is read where it lies.
-const NEAR_RIGHT: usize = 16_384;
+/// An operand whose inner positions spread over at most so many elements is read where it lies.
+const NEAR: usize = 16_384;
 
 /// The same of a left operand whose rows lie beside each other: of each line of memory that is read, blocks of several rows need
 /// their part soon. Gradients of a layer's weights, 64 by 64 of 1024 inner positions, take 0.85 of the time. Where one strip is all, it may spread three times as far: 256
@@ -95,8 +97,11 @@ pub(super) fn blocked<T: MulAdd, const W: usize>(tile: Tile<'_, T>) {
 /// [`blocked`] at a level that this processor has.
 pub(super) fn blocked_at<T: MulAdd, const W: usize>(mut tile: Tile<'_, T>, level: Level) {
     let (m, n, k) = (tile.m, tile.n, tile.k);
+    let deepest = k.min(DEPTH);
+    let spread = |step: isize| deepest.saturating_mul(step.unsigned_abs());
     let is_low = m <= LOW || m <= 3 * LOW && (m - 1) % LOW >= 2;
-    let is_wide = level == Level::Avx512 && (k <= SHALLOW || is_low) && n >= WIDE * W && tile.a.col_step == 1;
+    let is_near = tile.a.col_step == 1 || spread(tile.a.col_step) <= NEAR;
+    let is_wide = level == Level::Avx512 && (k <= SHALLOW || is_low) && n >= WIDE * W && is_near;
     let strips = if tile.a.col_step == 1 { MANY_STRIPS } else { LARGE.0 };
     let large =
         !is_wide && level == Level::Avx512 && m > height(level) && n >= strips * 2 * W && k >= LARGE.1;
@@ -108,11 +113,9 @@ pub(super) fn blocked_at<T: MulAdd, const W: usize>(mut tile: Tile<'_, T>, level
     } else {
         W
     };
-    let deepest = k.min(DEPTH);
-    let spread = |step: isize| deepest.saturating_mul(step.unsigned_abs());
-    let near = m <= 2 * height || spread(tile.b.row_step) <= NEAR_RIGHT;
+    let near = m <= 2 * height || spread(tile.b.row_step) <= NEAR;
     let as_it_lies = tile.b.col_step == 1 && near;
-    let far = tile.b.col_step == 1 && spread(tile.b.row_step) > NEAR_RIGHT;
+    let far = tile.b.col_step == 1 && spread(tile.b.row_step) > NEAR;
     let asks = far && k.saturating_mul(tile.b.row_step.unsigned_abs() * size_of::<T>()) > NEAR_BYTES;
     let beside = tile.a.row_step == 1 && tile.a.col_step != 1;
     let near_left = if n <= span { 3 * NEAR_LEFT } else { NEAR_LEFT };

@@ -24,7 +24,7 @@ mod thin;
 mod tiles;
 mod vector;
 
-use few::{DEEP, DEPTH_OF_EACH, FEW, FEW_IN_ORDER};
+use few::{DEEP, DEPTH_OF_EACH, FEW, FEW_IN_ORDER, LAID_FOR, few_columns};
 pub(crate) use matrix::{Matrix, row_major};
 pub(crate) use out::Onto;
 use out::Out;
@@ -206,14 +206,19 @@ impl<T: Multiply> Product<'_, T> {
     /// Told by the sizes and steps of the whole product, not by those of a tile.
     fn way(&self) -> ProductWay {
         let is_few = |n: usize| n <= FEW && self.k >= DEEP;
-        let few_in_order = self.a.col_step == 1 && self.m <= FEW_IN_ORDER.min(self.k / DEPTH_OF_EACH);
+        let are_deep = |n: usize, most: usize| n <= most.min(self.k / DEPTH_OF_EACH) && self.k >= DEEP;
+        let (a_rows, b_columns) = (self.a.col_step == 1, self.b.row_step == 1);
+        // What is laid out has to be read often enough.
+        let columns =
+            is_few(self.n) || are_deep(self.n, few_columns::<T>()) && (b_columns || self.m >= LAID_FOR / 2);
+        let rows = is_few(self.m) || are_deep(self.m, FEW_IN_ORDER) && (a_rows || self.n >= self.m);
         if self.m.min(self.n) == 1 {
             ProductWay::Vector
         } else if self.k >= DEEP && self.m <= FEW_ROWS && self.n <= T::LANES && self.b.col_step == 1 {
             ProductWay::Thin
-        } else if is_few(self.n) && (self.a.col_step == 1 || self.m <= FEW) {
+        } else if columns && a_rows || is_few(self.m.max(self.n)) {
             ProductWay::FewColumns
-        } else if (is_few(self.m) || few_in_order && self.k >= DEEP) && self.b.row_step == 1 {
+        } else if rows && b_columns {
             ProductWay::FewRows
         } else {
             ProductWay::Blocks
@@ -226,8 +231,11 @@ impl<T: Multiply> Product<'_, T> {
         let wide = way == ProductWay::FewRows || way == ProductWay::Vector && self.m == 1;
         let (size, step) = if wide { (self.n, self.b.col_step) } else { (self.m, self.a.row_step) };
         let least = if step == 1 { VECTOR_COLS } else { 1 };
+        let least = if way == ProductWay::Vector { least } else { LAID_FOR.max(least) };
         // Sixteen rows at least, for which a stretch of the vector is read from the nearest cache.
         let piece = (VECTOR_TASK / self.k).max(least).next_multiple_of(16).min(size);
+        // Pieces of like sizes.
+        let piece = size.div_ceil(size / piece).next_multiple_of(16).min(size);
         let (rows, cols) = if wide { (self.m, piece) } else { (piece, self.n) };
         let count = size.div_ceil(piece);
         Tiles { rows, cols, across: if wide { count } else { 1 }, count }

@@ -106,26 +106,45 @@ fn group_across<T: MulAdd, const N: usize>(a: &Matrix<'_, T>, rows: usize, cols:
     }
 }
 
+/// Rows that are transposed as a square, at least, one by one otherwise.
+const FEWEST: usize = 4;
+
+/// The columns of a square with what lies behind the matrix, if that is there.
+fn reaching<'a, T>(column: impl Fn(usize) -> &'a [T]) -> Option<[&'a [T; SIDE]; SIDE]> {
+    let mut square = [column(0).first_chunk()?; SIDE];
+    for (c, place) in square.iter_mut().enumerate().skip(1) {
+        *place = column(c).first_chunk()?;
+    }
+    Some(square)
+}
+
 /// A matrix whose rows are neighbours in memory.
 fn pack_transposed<T: MulAdd>(b: &Matrix<'_, T>, rows: usize, cols: usize, out: &mut [T], stride: usize) {
     let column =
         |c: usize, row: usize| &b.data[(b.start as isize + c as isize * b.col_step) as usize + row..];
     for row in (0..rows).step_by(SIDE) {
-        // The last square may lie over the one before.
-        let row = if rows >= SIDE { row.min(rows - SIDE) } else { row };
         let high = (rows - row).min(SIDE);
         for col in (0..cols).step_by(SIDE) {
             let wide = (cols - col).min(SIDE);
             let place = &mut out[row * stride + col..];
-            if high == SIDE && col + SIDE <= stride {
-                // Columns beyond the last one repeat it.
-                let square = std::array::from_fn(|c| {
-                    column(col + c.min(wide - 1), row).first_chunk().expect("it reaches that far")
-                });
+            let is_square = wide == SIDE || T::HAS_SQUARES && col + SIDE <= stride;
+            // Columns beyond the last one repeat it.
+            let column = |c: usize| column(col + c.min(wide - 1), row);
+            if is_square && high == SIDE {
+                let square = std::array::from_fn(|c| column(c).first_chunk().expect("it reaches that far"));
                 T::transpose(square, place, stride);
+            } else if is_square
+                && high >= FEWEST
+                && let Some(square) = reaching(column)
+            {
+                let mut aside = [T::default(); SIDE * SIDE];
+                T::transpose(square, &mut aside, SIDE);
+                for (line, from) in place.chunks_mut(stride).zip(aside.chunks_exact(SIDE)).take(high) {
+                    line[..SIDE].copy_from_slice(from);
+                }
             } else {
                 for c in 0..wide {
-                    for (r, &v) in column(col + c, row)[..high].iter().enumerate() {
+                    for (r, &v) in column(c)[..high].iter().enumerate() {
                         place[r * stride + c] = v;
                     }
                 }
