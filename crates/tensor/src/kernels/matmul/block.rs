@@ -22,7 +22,7 @@ use crate::buffer::Room;
 use crate::kernels::folds::Table;
 use crate::kernels::lane::Float;
 use crate::kernels::level::{Level, level};
-use crate::kernels::transpose::SIDE;
+use crate::kernels::transpose::{EIGHT, SIDE};
 use crate::kernels::{Ahead, LINE};
 
 /// Numbers whose products run in blocks.
@@ -57,8 +57,6 @@ pub(super) trait MulAdd: Multiply + Float {
     /// # Safety
     /// `level` is this processor's.
     unsafe fn scaled_rows(level: Level, out: &mut [Self], rows: Table<&[Self]>, x: &[Self], put: Put<Self>);
-    /// Whether [`transpose`](Self::transpose) is faster than one element after another, so that it pays for a part of a square, too.
-    const HAS_SQUARES: bool;
     /// Writes sixteen rows of sixteen as columns: row `r` of the result starts at `out[r * stride]`. Rows are written in
     /// order, so that with a smaller stride each overwrites the end of the one before.
     fn transpose(rows: [&[Self; SIDE]; SIDE], out: &mut [Self], stride: usize);
@@ -121,7 +119,7 @@ pub(super) fn blocked_at<T: MulAdd, const W: usize>(mut tile: Tile<'_, T>, level
     let near_left = if n <= span { 3 * NEAR_LEFT } else { NEAR_LEFT };
     let grouped = large || beside && n > W && spread(tile.a.col_step) > near_left;
     let mut groups: Option<Room<T>> = grouped.then(|| Room::new(m.div_ceil(height) * apart(height, deepest)));
-    let panel_room = n.next_multiple_of(W).min(span) * deepest;
+    let panel_room = n.next_multiple_of(W).min(span) * deepest.max(EIGHT);
     let (mut panel, mut copy): (Option<Room<T>>, Option<Room<T>>) = (None, None);
     for from in (0..k).step_by(DEPTH) {
         let depth = (k - from).min(DEPTH);

@@ -15,7 +15,7 @@ use crate::kernels::level::{Level, level};
 use crate::kernels::transpose::{SIDE, transpose_f32, transpose_plain};
 
 macro_rules! float_multiply {
-    ($t:ident, $width:literal, $block:path, $dots:path, $rows:path, $short:path, $thin:path, $all_dots:path, $transpose:path, $has_squares:literal) => {
+    ($t:ident, $width:literal, $block:path, $dots:path, $rows:path, $short:path, $thin:path, $all_dots:path, $transpose:path) => {
         impl Multiply for $t {
             const SHORT: usize = 16;
             const LANES: usize = $width / 2;
@@ -77,7 +77,6 @@ macro_rules! float_multiply {
                 // SAFETY: as promised by the caller.
                 unsafe { $rows(level, out, rows, x, put) }
             }
-            const HAS_SQUARES: bool = $has_squares;
             #[inline]
             fn transpose(rows: [&[$t; SIDE]; SIDE], out: &mut [$t], stride: usize) {
                 $transpose(rows, out, stride)
@@ -85,30 +84,8 @@ macro_rules! float_multiply {
         }
     };
 }
-float_multiply!(
-    f32,
-    16,
-    block_f32,
-    dots_f32,
-    rows_f32,
-    short_f32,
-    thin_f32,
-    all_dots_f32,
-    transpose_f32,
-    true
-);
-float_multiply!(
-    f64,
-    8,
-    block_f64,
-    dots_f64,
-    rows_f64,
-    short_f64,
-    thin_f64,
-    all_dots_f64,
-    transpose_plain,
-    false
-);
+float_multiply!(f32, 16, block_f32, dots_f32, rows_f32, short_f32, thin_f32, all_dots_f32, transpose_f32);
+float_multiply!(f64, 8, block_f64, dots_f64, rows_f64, short_f64, thin_f64, all_dots_f64, transpose_plain);
 
 /// Products with a vector, or with few of them, read the matrix in order, see Note [Products with a vector]; all others run in
 /// blocks, see Note [Blocks].

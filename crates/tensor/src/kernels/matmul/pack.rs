@@ -3,7 +3,7 @@
 use super::Matrix;
 use super::block::MulAdd;
 use super::registers::HIGH;
-use crate::kernels::transpose::SIDE;
+use crate::kernels::transpose::{EIGHT, SIDE, transpose_columns};
 
 /// Copies a matrix to `out`, whose rows are `stride` apart; what lies between them may be anything.
 pub(super) fn pack<T: MulAdd>(b: &Matrix<'_, T>, rows: usize, cols: usize, out: &mut [T], stride: usize) {
@@ -106,48 +106,21 @@ fn group_across<T: MulAdd, const N: usize>(a: &Matrix<'_, T>, rows: usize, cols:
     }
 }
 
-/// Rows that are transposed as a square, at least, one by one otherwise.
-const FEWEST: usize = 4;
-
-/// The columns of a square with what lies behind the matrix, if that is there.
-fn reaching<'a, T>(column: impl Fn(usize) -> &'a [T]) -> Option<[&'a [T; SIDE]; SIDE]> {
-    let mut square = [column(0).first_chunk()?; SIDE];
-    for (c, place) in square.iter_mut().enumerate().skip(1) {
-        *place = column(c).first_chunk()?;
-    }
-    Some(square)
-}
-
-/// A matrix whose rows are neighbours in memory.
+/// A matrix whose rows are neighbours in memory. Of fewer than [`EIGHT`] rows what lies behind them is copied, too, where there is room for it.
 fn pack_transposed<T: MulAdd>(b: &Matrix<'_, T>, rows: usize, cols: usize, out: &mut [T], stride: usize) {
-    let column =
-        |c: usize, row: usize| &b.data[(b.start as isize + c as isize * b.col_step) as usize + row..];
+    let (from, tall) = (b.rest(), rows.max(EIGHT));
+    if b.col_step > 0 && cols >= EIGHT {
+        let step = b.col_step as usize;
+        let is_there = from.len() >= (cols - 1) * step + tall && out.len() >= (tall - 1) * stride + cols;
+        if is_there && transpose_columns(from, step, [tall, cols], out, stride) {
+            return;
+        }
+    }
     for row in (0..rows).step_by(SIDE) {
-        let high = (rows - row).min(SIDE);
-        for col in (0..cols).step_by(SIDE) {
-            let wide = (cols - col).min(SIDE);
-            let place = &mut out[row * stride + col..];
-            let is_square = wide == SIDE || T::HAS_SQUARES && col + SIDE <= stride;
-            // Columns beyond the last one repeat it.
-            let column = |c: usize| column(col + c.min(wide - 1), row);
-            if is_square && high == SIDE {
-                let square = std::array::from_fn(|c| column(c).first_chunk().expect("it reaches that far"));
-                T::transpose(square, place, stride);
-            } else if is_square
-                && high >= FEWEST
-                && let Some(square) = reaching(column)
-            {
-                let mut aside = [T::default(); SIDE * SIDE];
-                T::transpose(square, &mut aside, SIDE);
-                for (line, from) in place.chunks_mut(stride).zip(aside.chunks_exact(SIDE)).take(high) {
-                    line[..SIDE].copy_from_slice(from);
-                }
-            } else {
-                for c in 0..wide {
-                    for (r, &v) in column(c)[..high].iter().enumerate() {
-                        place[r * stride + c] = v;
-                    }
-                }
+        for c in 0..cols {
+            let column = &b.moved(0, row, c).rest()[..(rows - row).min(SIDE)];
+            for (r, &v) in column.iter().enumerate() {
+                out[(row + r) * stride + c] = v;
             }
         }
     }
