@@ -355,6 +355,17 @@ CASES = {
         "4 rows with 4 rows transposed": lambda n: product(v(4, max(n // 4, 1)), v(4, max(n // 4, 1)).t()),
         "3 rows with 5 columns": lambda n: product(v(3, max(n // 3, 1)), v(max(n // 3, 1), 5)),
     },
+    "odd product": {
+        "rows of 256 with 16 columns": lambda n: product(v(*rows(n, 256)), v(256, 16)),
+        "rows of 256 with 10 columns": lambda n: product(v(*rows(n, 256)), v(256, 10)),
+        "rows of 256 with 10 rows transposed": lambda n: product(v(*rows(n, 256)), v(10, 256).t()),
+        "12 rows of 256 with columns": lambda n: product(v(12, 256), v(256, max(n // 256, 1))),
+        "10 rows of 256 transposed, with columns": lambda n: product(v(256, 10).t(), v(256, max(n // 256, 1))),
+        "8 rows of 256 with rows transposed": lambda n: product(v(8, 256), v(*rows(n, 256)).t()),
+        "8 deep rows with 12 columns": lambda n: product(v(8, max(n // 12, 1)), v(max(n // 12, 1), 12)),
+        "rows of 5 with 7 columns": lambda n: product(v(*rows(n, 5)), v(5, 7)),
+        "6 rows of 15 with rows transposed": lambda n: product(v(6, 15), v(*rows(n, 15)).t()),
+    },
     "product and back": {
         "two rows": lambda n: back(v(n), v(n)),
         "row of 1024": lambda n: back(v(*rows(n, 1024)), v(1024)),

@@ -365,6 +365,17 @@ pub fn cases() -> Vec<Case> {
             "4 rows with 4 rows transposed" => |n| product_of(values(&[4, (n / 4).max(1)]), values(&[4, (n / 4).max(1)]).t());
             "3 rows with 5 columns" => |n| product_of(values(&[3, (n / 3).max(1)]), values(&[(n / 3).max(1), 5]));
 
+        family "odd product":
+            "rows of 256 with 16 columns" => |n| product_of(values(&rows(n, 256)), values(&[256, 16]));
+            "rows of 256 with 10 columns" => |n| product_of(values(&rows(n, 256)), values(&[256, 10]));
+            "rows of 256 with 10 rows transposed" => |n| product_of(values(&rows(n, 256)), values(&[10, 256]).t());
+            "12 rows of 256 with columns" => |n| product_of(values(&[12, 256]), values(&[256, (n / 256).max(1)]));
+            "10 rows of 256 transposed, with columns" => |n| product_of(values(&[256, 10]).t(), values(&[256, (n / 256).max(1)]));
+            "8 rows of 256 with rows transposed" => |n| product_of(values(&[8, 256]), values(&rows(n, 256)).t());
+            "8 deep rows with 12 columns" => |n| product_of(values(&[8, (n / 12).max(1)]), values(&[(n / 12).max(1), 12]));
+            "rows of 5 with 7 columns" allowed 2.5 => |n| product_of(values(&rows(n, 5)), values(&[5, 7]));
+            "6 rows of 15 with rows transposed" allowed 2.5 => |n| product_of(values(&[6, 15]), values(&rows(n, 15)).t());
+
         family "product and back":
             "two rows" => |n| product_back(values(&[n]), values(&[n]));
             "row of 1024" => |n| product_back(values(&rows(n, 1024)), values(&[1024]));

@@ -10,7 +10,9 @@
 //! it, and each inner position asks for a line of the next strip, if the matrix is large: products of 32 by 784 with 784 by 512
 //! take 0.8 of the time that they take where all strips are laid out before, which waits for memory and computes in turn, of
 //! 128 rows 0.92. Where sums are so short that a strip of four registers stays in the first-level cache, or rows are few, rows are read where they lie,
-//! a few at a time. A bias is added as the sums of a block are written.
+//! a few at a time. A bias is added as the sums of a block are written. A strip with fewer columns than its registers hold is read with what lies behind
+//! them, and the columns that there are are written through a mask: 8 by 6000 with 12 take half of the time that they take where strips are laid out and blocks
+//! computed aside, 6000 by 3 with 6 a third, 64 by 784 with 10 0.85.
 
 use super::pack::{pack, pack_groups};
 use super::passes::Put;
@@ -146,7 +148,7 @@ pub(super) fn blocked_at<T: MulAdd, const W: usize>(mut tile: Tile<'_, T>, level
                 (large || level == Level::Avx512 && !grouped) && far && !as_it_lies && wide == 2 * W;
             // Behind the columns of a row there may be anything, if it is there: these sums are not written.
             let is_whole = || b.rest().len().min(b.moved(0, depth - 1, 0).rest().len()) >= width;
-            if !is_copied && !(as_it_lies && is_whole()) {
+            if !(is_copied || as_it_lies && is_whole()) {
                 let panel = panel.get_or_insert_with(|| Room::new(panel_room));
                 pack(&b, depth, wide, panel.as_mut_slice(), width);
                 b = row_major(panel.as_slice(), width);
