@@ -392,6 +392,15 @@ CASES = {
         "rows of 7": lambda n: of(v(*rows(n, 7)), lambda a: a.softmax(1)),
         "columns of 64": lambda n: of(v(*rows(n, 64)), lambda a: a.softmax(0)),
         "the middle axis": lambda n: of(v(-(-n // 1024), 64, 16), lambda a: a.softmax(1)),
+        "7 channels of images": lambda n: of(v(-(-n // 2800), 7, 400), lambda a: a.softmax(1)),
+    },
+    "running sum": {
+        "rows of 1024": lambda n: of(v(*rows(n, 1024)), lambda a: a.cumsum(1)),
+        "rows of 33": lambda n: of(v(*rows(n, 33)), lambda a: a.cumsum(1)),
+        "rows of 3": lambda n: of(v(*rows(n, 3)), lambda a: a.cumsum(1)),
+        "along 3 rows": lambda n: of(v(3, -(-n // 3)), lambda a: a.cumsum(0)),
+        "columns of 64": lambda n: of(v(*rows(n, 64)), lambda a: a.cumsum(0)),
+        "the middle axis": lambda n: of(v(-(-n // 1024), 64, 16), lambda a: a.cumsum(1)),
     },
 }
 

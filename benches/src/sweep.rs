@@ -402,7 +402,20 @@ pub fn cases() -> Vec<Case> {
             "rows of 7" allowed 2.0 => |n| softmax_of(values(&rows(n, 7)), 1);
             "columns of 64" => |n| softmax_of(values(&rows(n, 64)), 0);
             "the middle axis" => |n| softmax_of(values(&[n.div_ceil(64 * 16), 64, 16]), 1);
+            "7 channels of images" => |n| softmax_of(values(&[n.div_ceil(7 * 400), 7, 400]), 1);
+
+        family "running sum":
+            "rows of 1024" => |n| running_sum_of(values(&rows(n, 1024)), 1);
+            "rows of 33" => |n| running_sum_of(values(&rows(n, 33)), 1);
+            "rows of 3" => |n| running_sum_of(values(&rows(n, 3)), 1);
+            "along 3 rows" => |n| running_sum_of(values(&[3, n.div_ceil(3)]), 0);
+            "columns of 64" => |n| running_sum_of(values(&rows(n, 64)), 0);
+            "the middle axis" => |n| running_sum_of(values(&[n.div_ceil(64 * 16), 64, 16]), 1);
     }
+}
+
+fn running_sum_of(a: Tensor, axis: isize) -> Result<(usize, Run)> {
+    Ok((a.numel(), run(move || a.cumsum(axis))))
 }
 
 fn softmax_of(a: Tensor, axis: isize) -> Result<(usize, Run)> {

@@ -73,6 +73,9 @@ pub(crate) fn scan<T: Running, const PRODUCT: bool>(source: &[T], rows: usize, l
             ((first, front), (first + at, back))
         },
         &|mut first, mut pieces, (_, mut out)| {
+            if !PRODUCT && matrix == rows && blocks == 1 {
+                return sum_lines(&source[start(first)..], rows, out);
+            }
             if PRODUCT && matrix == rows && blocks == 1 {
                 let abreast = pieces / LINES * LINES;
                 let (own, rest) = out.split_at_mut(abreast * rows);
@@ -153,25 +156,43 @@ fn fold_rows<T: Running, const PRODUCT: bool>(source: &[T], carry: &mut [T::Wide
             }
         }
         [carry] => *carry = fold(*carry, sum_line(source, *carry, out)),
-        _ if PRODUCT => {
-            for (line, out) in source.chunks_exact(carry.len()).zip(out.chunks_exact_mut(carry.len())) {
-                for ((o, &x), carry) in out.iter_mut().zip(line).zip(&mut *carry) {
+        _ => fold_columns::<T, PRODUCT>(source, carry, out),
+    }
+}
+
+/// Columns that are folded together: what they have come to stays in the first-level cache. 3 rows of 528,000 take a quarter of the time that whole rows do.
+const COLUMNS: usize = 256;
+
+door! {
+    /// [`fold_rows`] for rows of more than one element.
+    fn fold_columns[T: Running, const PRODUCT: bool][T, PRODUCT](source: &[T], carry: &mut [T::Wide], out: &mut [T]);
+    body fold_columns_body narrow
+}
+#[inline(always)]
+fn fold_columns_body<const FMA: bool, T: Running, const PRODUCT: bool>(
+    source: &[T],
+    carry: &mut [T::Wide],
+    out: &mut [T],
+) {
+    let (fold, len) = (T::fold::<PRODUCT>, carry.len());
+    for (block, carry) in carry.chunks_mut(COLUMNS).enumerate() {
+        let (from, wide) = (block * COLUMNS, carry.len());
+        let mut own = [T::start::<PRODUCT>(); COLUMNS];
+        let own = &mut own[..wide];
+        for (line, out) in source.chunks_exact(len).zip(out.chunks_exact_mut(len)) {
+            let outs = out[from..][..wide].iter_mut().zip(&line[from..][..wide]);
+            for (((o, &x), own), carry) in outs.zip(&mut *own).zip(&mut *carry) {
+                if PRODUCT {
                     *carry = fold(*carry, x.wide());
                     *o = T::narrow(*carry);
+                } else {
+                    *own = fold(*own, x.wide());
+                    *o = T::narrow(fold(*carry, *own));
                 }
             }
         }
-        _ => {
-            let mut own = vec![T::start::<PRODUCT>(); carry.len()];
-            for (line, out) in source.chunks_exact(carry.len()).zip(out.chunks_exact_mut(carry.len())) {
-                for (((o, &x), own), &carry) in out.iter_mut().zip(line).zip(&mut own).zip(&*carry) {
-                    *own = fold(*own, x.wide());
-                    *o = T::narrow(fold(carry, *own));
-                }
-            }
-            for (carry, own) in carry.iter_mut().zip(own) {
-                *carry = fold(*carry, own);
-            }
+        if !PRODUCT {
+            carry.iter_mut().zip(own).for_each(|(carry, own)| *carry = fold(*carry, *own));
         }
     }
 }
@@ -200,6 +221,28 @@ const GROUP: usize = 8;
 
 /// Groups that are summed abreast: a loop over vectors, with a number of each in it.
 const ABREAST: usize = 8;
+
+door! {
+    /// The running sums of lines, each as [`sum_line`] gives them where nothing comes before it: short ones are many. Lines of two take a tenth of the time of one
+    /// call for each.
+    fn sum_lines[T: Running][T](source: &[T], rows: usize, out: &mut [T]);
+    body sum_lines_body narrow
+}
+#[inline(always)]
+fn sum_lines_body<const FMA: bool, T: Running>(source: &[T], rows: usize, out: &mut [T]) {
+    let start = T::start::<false>();
+    for (line, out) in source.chunks_exact(rows).zip(out.chunks_exact_mut(rows)) {
+        if rows < GROUP {
+            let mut sum = start;
+            for (o, &x) in out.iter_mut().zip(line) {
+                sum = T::fold::<false>(sum, x.wide());
+                *o = T::narrow(sum);
+            }
+        } else {
+            sum_line_body::<FMA, T>(line, start, out);
+        }
+    }
+}
 
 door! {
     /// The running sums of a line, which follows what `carry` has come to; what the line adds up to.

@@ -106,7 +106,17 @@ mod tests {
 
     #[test]
     fn every_axis_and_layout_follows_the_definition() {
-        for shape in [&[7][..], &[3, 4], &[2, 3, 4], &[1, 5, 1], &[4, 3], &[2, 7, 5]] {
+        for shape in [
+            &[7][..],
+            &[3, 4],
+            &[2, 3, 4],
+            &[1, 5, 1],
+            &[4, 3],
+            &[2, 7, 5],
+            &[5, 600],
+            &[70, 9],
+            &[3, 2, 300],
+        ] {
             let n = shape.iter().product::<usize>() as i64;
             let whole = Tensor::arange(0..n).remainder_of_five().reshape(shape).unwrap();
             for dtype in [DType::I64, DType::F32, DType::F64] {

@@ -318,6 +318,9 @@ mod tests {
             [128, 256],
             [129, 256],
             [3, 257],
+            [32, 520],
+            [33, 300],
+            [1, 600],
             [5, 20],
         ];
         for (dtype, [n, cols]) in [DType::F32, DType::F64].iter().flat_map(|&d| planes.map(|p| (d, p))) {

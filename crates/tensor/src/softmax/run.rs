@@ -3,7 +3,7 @@
 //! Note [Rows or folds]
 //! Rows of up to [`GRAIN`] elements that lie one after another are worked on one by one, each while it is in the cache,
 //! split over threads. Rows that lie across memory, up to [`MOST_COLUMNS`] beside each other, are worked on together if they have no
-//! more elements than that. Longer rows and other layouts are folded: the largest elements along the axes, the
+//! more elements than that; of more, short ones are copied aside, as many at a time. Longer rows and other layouts are folded: the largest elements along the axes, the
 //! sum of terms without storing them, and a pass that writes the results. All evaluate the same [`RowFormula`].
 
 use std::ops::Range;
@@ -11,7 +11,9 @@ use std::ops::Range;
 use crate::create::expect_room_for;
 use crate::dtype::{Block, BlockMut, DType};
 use crate::error::Result;
-use crate::kernels::softmax::{MOST_COLUMNS, RowFloat, RowTraits, SumForm, write_columns, write_rows};
+use crate::kernels::softmax::{
+    MOST_COLUMNS, MOST_LINES, RowFloat, RowTraits, SumForm, write_columns, write_rows, write_wide_columns,
+};
 use crate::kernels::{BlockKernel, FloatKernel, Formula, Real, RowFormula, typed};
 use crate::ops::formulas;
 use crate::ops::reduce::Kept;
@@ -43,7 +45,8 @@ impl<F: RowFormula> RowRule for F {
             let [a, b] = typed(&operands);
             match rows {
                 [n, 1] => write_rows(f, a, b, n, out),
-                _ => write_columns(f, a, b, rows, out),
+                [_, ..=MOST_COLUMNS] => write_columns(f, a, b, rows, out),
+                _ => write_wide_columns(f, a, b, rows, out),
             }
         }
         match out {
@@ -84,7 +87,8 @@ pub(super) fn rows_in_cache(t: &Tensor, axes: &Range<usize>) -> Option<[usize; 2
     let [n, cols]: [usize; 2] = [axes.clone(), axes.end..t.rank()].map(|r| t.dims()[r].iter().product());
     let fit = match cols {
         1 => n <= GRAIN,
-        _ => cols <= MOST_COLUMNS && (SMALL_PLANE..=GRAIN).contains(&(n * cols)),
+        ..=MOST_COLUMNS => (SMALL_PLANE..=GRAIN).contains(&(n * cols)),
+        _ => n <= MOST_LINES,
     };
     fit.then_some([n, cols])
 }
@@ -105,6 +109,11 @@ impl WholeRule for InCache<'_> {
     fn run(&self, _: &'static str, reads: &[&Tensor], out: BlockMut<'_>) -> Result<()> {
         let [a, b] = [0, reads.len() - 1].map(|k| reads[k].as_block().expect("it is laid out"));
         let [n, cols] = self.rows;
+        if cols > MOST_COLUMNS {
+            // It shares its columns with other threads itself.
+            self.rule.rows(a, b, self.rows, out);
+            return Ok(());
+        }
         let count = b.len() / (n * cols);
         let width = out.len() / count;
         let grain = rows_at_once(n * cols);
