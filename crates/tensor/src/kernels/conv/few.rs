@@ -105,7 +105,8 @@ impl<'a> SweepPair<'a> {
         let (w, plane) = (&x.weight, tile.item * x.groups + group);
         let window = Window::new(&self.lanes, tile.from, tile.count);
         let sources = self.gather(x.source, plane, &window);
-        let mut terms: Vec<(usize, [T; R])> = Vec::new();
+        let [down, right] = self.sweeps.map(|s| s.taps.len());
+        let mut terms: Vec<(usize, [T; R])> = Vec::with_capacity(self.channels * down * right);
         for channel in 0..self.channels {
             for (place, tap) in window.taps().zip(self.taps(w.sizes[1])) {
                 let mut weights = [T::default(); R];

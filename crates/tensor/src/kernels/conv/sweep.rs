@@ -198,30 +198,42 @@ impl<'a> Window<'a> {
     /// Copies the sources of a plane into the window.
     pub(super) fn fill<T: Copy + Default>(&self, plane: &[T], out: &mut [T]) {
         let ([down, across], [rows, cols]) = (self.lanes, self.sizes);
-        let mut out = out.chunks_exact_mut(cols);
+        let mut blocks = out.chunks_exact_mut(rows * cols);
         for y in 0..down.starts.len() {
             let (top, there) = down.part(y, self.from[0], rows);
             for x in 0..across.starts.len() {
                 let (start, inside) = across.part(x, self.from[1], cols);
-                let first = start + (inside.start * across.stride) as isize;
-                for (i, line) in out.by_ref().take(rows).enumerate() {
-                    if !there.contains(&i) || inside.is_empty() {
-                        line.fill(T::default());
-                        continue;
-                    }
+                let block = blocks.next().expect("there is a block for each pair of lanes");
+                // At once: zeros at both ends of each line would be a call for each.
+                if there.len() < rows || inside.len() < cols {
+                    block.fill(T::default());
+                }
+                if inside.is_empty() {
+                    continue;
+                }
+                let first = (start + (inside.start * across.stride) as isize) as usize;
+                for i in there.clone() {
                     let row = (top + (i * down.stride) as isize) as usize;
-                    let from = &plane[row * across.sources..][..across.sources][first as usize..];
-                    line[..inside.start].fill(T::default());
-                    line[inside.end..].fill(T::default());
-                    let line = &mut line[inside.clone()];
-                    if across.stride == 1 {
-                        line.copy_from_slice(&from[..line.len()]);
-                    } else {
-                        line.iter_mut().zip(from.iter().step_by(across.stride)).for_each(|(o, &v)| *o = v);
+                    let from = &plane[row * across.sources..][..across.sources][first..];
+                    let line = &mut block[i * cols..][inside.clone()];
+                    match across.stride {
+                        1 => line.copy_from_slice(&from[..line.len()]),
+                        2 => copy_every_second(from, line),
+                        stride => line.iter_mut().zip(from.iter().step_by(stride)).for_each(|(o, &v)| *o = v),
                     }
                 }
             }
         }
+    }
+}
+
+/// As pairs, which take no check for each.
+fn copy_every_second<T: Copy>(from: &[T], out: &mut [T]) {
+    let pairs = from.as_chunks::<2>().0;
+    out.iter_mut().zip(pairs).for_each(|(o, pair)| *o = pair[0]);
+    // The last one may end the row.
+    if let Some(last) = out.get_mut(pairs.len()) {
+        *last = from[2 * pairs.len()];
     }
 }
 
