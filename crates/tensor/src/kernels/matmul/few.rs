@@ -14,17 +14,17 @@ use super::passes::{f32_avx2_part, f32_avx512_part, f64_avx2_part, f64_avx512_pa
 use super::short::{tree_f32, tree_f64};
 use super::{Matrix, Multiply, Onto, ProductWay, Tile, row_major};
 use crate::buffer::Room;
+#[cfg(target_arch = "x86_64")]
 use crate::kernels::each;
 use crate::kernels::folds::Table;
 use crate::kernels::lay_out::lay_out;
 use crate::kernels::level::Level;
 
-/// Columns or rows that are few.
+/// Columns or rows that are few, however they lie.
 pub(super) const FEW: usize = 4;
 
-/// Rows that are few where the inner positions of both operands are neighbours, as in a layer that is given a small batch: blocks would have to lay
-/// the right operand out for them. So many rows at most, and one for so many inner positions, as their sums are over lanes. 8 by 784 with 128 take 0.54 of
-/// the time of blocks, 16 by 256 with 64 0.73, 32 by 784 with 128 0.96.
+/// Rows that are few where inner positions of the right operand are neighbours, as in a layer that is given a small batch: blocks would have to lay
+/// that out for them. 8 by 784 with 128 take 0.54 of the time of blocks, 16 by 256 with 64 0.73, 32 by 784 with 128 0.96.
 pub(super) const FEW_IN_ORDER: usize = 32;
 
 /// Columns that are few where rows lie in order: blocks would leave a quarter of a register empty. 1000 by 256 with 8 take 0.68 of their time,
@@ -33,9 +33,11 @@ pub(super) fn few_columns<T: Multiply>() -> usize {
     if T::LANES > FEW { 3 * FEW } else { FEW }
 }
 
-/// Rows that a task has at least: for each the vectors may have to be laid out.
-pub(super) const LAID_FOR: usize = 128;
+/// Inner positions for each of these rows or columns, at least: the lanes of each result have to be added up.
 pub(super) const DEPTH_OF_EACH: usize = 16;
+
+/// Rows of a task, at least: each may have to lay the vectors out.
+pub(super) const LAID_FOR: usize = 128;
 
 /// Inner positions from which on it pays.
 pub(super) const DEEP: usize = 64;
@@ -45,6 +47,7 @@ pub(super) const DEEP: usize = 64;
 const DEPTH: usize = 1024;
 
 /// Rows that meet vectors at once.
+#[cfg(target_arch = "x86_64")]
 const AT_ONCE: usize = 4;
 
 /// A tile with all of its product's few columns or rows.
@@ -195,6 +198,7 @@ all_dots!(f64, all_dots_f64:
 );
 
 /// Puts the sums of the first rows with each vector into its row of `out`. Returns how many vectors there were.
+#[cfg(target_arch = "x86_64")]
 #[inline(always)]
 fn write<T: Copy, const V: usize>(
     sums: &[[T; AT_ONCE]; V],
