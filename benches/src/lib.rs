@@ -1,7 +1,7 @@
 //! The workloads that decide what Foldback feels like, how they are measured, and the same work in other libraries.
 //!
 //! `cargo bench -p benches` runs the workloads alone; the program `compare` puts them beside the machine's limits and
-//! beside other libraries. See the package's README.
+//! beside other libraries, `sweep` and `survey` ask for awkward shapes. See the package's README.
 
 pub mod arguments;
 pub mod checksum;
@@ -13,6 +13,7 @@ pub mod peers;
 pub mod python;
 pub mod record;
 pub mod results;
+pub mod survey;
 pub mod sweep;
 pub mod table;
 pub mod worker;

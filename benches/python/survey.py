@@ -1,0 +1,51 @@
+"""Runs the work of the survey in PyTorch: reads a piece of work, or how often to run it; writes the fastest and the median run in nanoseconds.
+
+python survey.py THREADS
+"""
+
+import json
+import sys
+import time
+
+import torch
+
+torch.set_num_threads(int(sys.argv[1]))
+
+
+def tensor(operand):
+    dtype = torch.float64 if operand["double"] else torch.float32
+    return torch.rand(operand["dims"], dtype=dtype).permute(operand["order"])
+
+
+def prepared(work):
+    x, *others = map(tensor, work["operands"])
+    op, numbers = work["op"], work["numbers"]
+    if op == "conv2d":
+        stride, padding, groups = numbers
+        return lambda: torch.nn.functional.conv2d(x, *others, stride=stride, padding=padding, groups=groups)
+    if op in ("sum", "amax"):
+        return lambda: getattr(x, op)(numbers)
+    if op in ("softmax", "cumsum"):
+        return lambda: getattr(x, op)(numbers[0])
+    return lambda: getattr(torch, op)(x, *others)
+
+
+def measured(run, repeats):
+    times = []
+    for _ in range(repeats):
+        begin = time.perf_counter_ns()
+        result = run()
+        times.append(time.perf_counter_ns() - begin)
+        del result
+    times.sort()
+    return [times[0], times[len(times) // 2]]
+
+
+run = None
+with torch.no_grad():
+    for line in sys.stdin:
+        asked = json.loads(line)
+        if isinstance(asked, dict):
+            run = prepared(asked)
+            asked = 3
+        print(json.dumps(measured(run, asked)), flush=True)

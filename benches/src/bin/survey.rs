@@ -1,0 +1,165 @@
+//! Measures random work of a kind beside PyTorch, in turns of some milliseconds, and prints what is worst.
+
+use std::error::Error;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+use benches::python::keep_freed_memory;
+use benches::survey::{KINDS, Work, works};
+use benches::sweep::Run;
+
+const USAGE: &str = "\
+usage: survey --python PATH [--kind products] [--seed 1] [--count 100] [--milliseconds 250] [--threads 1] [--worst 30]
+
+  --python PATH      an interpreter that has PyTorch
+  --kind KIND        products, pointwise, folds or windows
+  --seed N           other shapes
+  --count N          how many
+  --milliseconds N   for each
+  --threads N        of ours and of PyTorch
+  --worst N          how many are printed
+";
+
+struct Arguments {
+    python: PathBuf,
+    kind: String,
+    seed: u32,
+    count: usize,
+    budget: Duration,
+    threads: usize,
+    worst: usize,
+}
+
+fn arguments(mut words: impl Iterator<Item = String>) -> Option<Arguments> {
+    let (python, kind, budget) = (PathBuf::new(), KINDS[0].to_owned(), Duration::from_millis(250));
+    let mut arguments = Arguments { python, kind, seed: 1, count: 100, budget, threads: 1, worst: 30 };
+    while let Some(word) = words.next() {
+        let value = words.next()?;
+        match word.as_str() {
+            "--python" => arguments.python = value.into(),
+            "--kind" => arguments.kind = value,
+            "--seed" => arguments.seed = value.parse().ok()?,
+            "--count" => arguments.count = value.parse().ok()?,
+            "--milliseconds" => arguments.budget = Duration::from_millis(value.parse().ok()?),
+            "--threads" => arguments.threads = value.parse().ok()?,
+            "--worst" => arguments.worst = value.parse().ok()?,
+            _ => return None,
+        }
+    }
+    let is_right = KINDS.contains(&&*arguments.kind) && !arguments.python.as_os_str().is_empty();
+    is_right.then_some(arguments)
+}
+
+fn main() -> ExitCode {
+    let Some(arguments) = arguments(std::env::args().skip(1)) else {
+        eprint!("{USAGE}");
+        return ExitCode::from(2);
+    };
+    match survey(&arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            eprintln!("{e}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The process that runs the same work in PyTorch.
+struct Peer {
+    child: Child,
+    to: ChildStdin,
+    from: BufReader<ChildStdout>,
+}
+
+impl Peer {
+    fn start(python: &Path, threads: usize) -> Result<Peer, Box<dyn Error>> {
+        let mut command = Command::new(python);
+        command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("python/survey.py")).arg(threads.to_string());
+        for variable in ["OMP_NUM_THREADS", "MKL_NUM_THREADS"] {
+            command.env(variable, threads.to_string());
+        }
+        // Threads that spin when their work is done would take the time of ours, which comes next.
+        command.envs([("GOMP_SPINCOUNT", "0"), ("OMP_WAIT_POLICY", "PASSIVE"), ("KMP_BLOCKTIME", "0")]);
+        keep_freed_memory(&mut command);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        let (to, from) =
+            (child.stdin.take().expect("it is piped"), child.stdout.take().expect("it is piped"));
+        Ok(Peer { child, to, from: BufReader::new(from) })
+    }
+
+    fn ask(&mut self, line: &str) -> Result<[f64; 2], Box<dyn Error>> {
+        writeln!(self.to, "{line}")?;
+        let mut answer = String::new();
+        self.from.read_line(&mut answer)?;
+        Ok(serde_json::from_str(&answer)?)
+    }
+}
+
+/// The fastest and the median of some runs, in nanoseconds.
+fn measured(run: &mut Run, repeats: usize) -> foldback::Result<[f64; 2]> {
+    let mut times = Vec::with_capacity(repeats);
+    for _ in 0..repeats {
+        let begin = Instant::now();
+        run()?;
+        times.push(begin.elapsed().as_nanos() as f64);
+    }
+    times.sort_by(f64::total_cmp);
+    Ok([times[0], times[repeats / 2]])
+}
+
+/// Our time over PyTorch's: of the fastest runs, and the median of that of turns.
+struct Ratios {
+    best: f64,
+    median: f64,
+    times: [f64; 2],
+}
+
+fn ratios(work: &Work, peer: &mut Peer, budget: Duration) -> Result<Ratios, Box<dyn Error>> {
+    let mut run = work.prepare()?;
+    let [once, _] = measured(&mut run, 3)?;
+    peer.ask(&work.to_json().to_string())?;
+    let repeats = ((4e6 / once) as usize).clamp(1, 300);
+    let (start, mut fastest, mut turns) = (Instant::now(), [f64::INFINITY; 2], Vec::new());
+    while start.elapsed() < budget || turns.len() < 3 {
+        let [ours, theirs] = [measured(&mut run, repeats)?, peer.ask(&repeats.to_string())?];
+        fastest = [fastest[0].min(ours[0]), fastest[1].min(theirs[0])];
+        turns.push(ours[1] / theirs[1]);
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    turns.sort_by(f64::total_cmp);
+    Ok(Ratios { best: fastest[0] / fastest[1], median: turns[turns.len() / 2], times: fastest })
+}
+
+fn survey(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
+    foldback::tensor::try_set_num_threads(arguments.threads)?;
+    let mut peer = Peer::start(&arguments.python, arguments.threads)?;
+    let mut all = Vec::new();
+    for work in works(&arguments.kind, arguments.seed, arguments.count) {
+        all.push((ratios(&work, &mut peer, arguments.budget).map_err(|e| format!("{work}: {e}"))?, work));
+    }
+    drop(peer.to);
+    peer.child.wait()?;
+    let both = |r: &Ratios| r.best.min(r.median);
+    all.sort_by(|(a, _), (b, _)| both(b).total_cmp(&both(a)));
+    println!(
+        "our time over PyTorch's, of the fastest runs and the median of turns; {} threads",
+        arguments.threads
+    );
+    for (r, work) in all.iter().take(arguments.worst) {
+        let [ours, theirs] = r.times.map(|ns| ns / 1000.0);
+        println!("{:>5.2} {:>5.2} {ours:>10.1} {theirs:>10.1} us  {work}", r.best, r.median);
+    }
+    let mean = |of: fn(&Ratios) -> f64| {
+        (all.iter().map(|(r, _)| of(r).ln()).sum::<f64>() / all.len().max(1) as f64).exp()
+    };
+    let above = all.iter().filter(|(r, _)| both(r) > 1.1).count();
+    println!(
+        "geometric means {:.2} and {:.2}; above 1.1 in both: {above} of {}",
+        mean(|r| r.best),
+        mean(|r| r.median),
+        all.len()
+    );
+    Ok(())
+}
