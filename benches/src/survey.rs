@@ -24,7 +24,7 @@ pub struct Operand {
 
 /// One piece of work.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Work {
+pub struct RandomWork {
     op: &'static str,
     operands: Vec<Operand>,
     /// axes, or the stride, the padding and the groups of a convolution
@@ -74,7 +74,7 @@ const SIZES: [usize; 26] = [
 ];
 
 /// So many pieces of work of a kind, the same for the same seed.
-pub fn works(kind: &str, seed: u32, count: usize) -> Vec<Work> {
+pub fn works(kind: &str, seed: u32, count: usize) -> Vec<RandomWork> {
     let mut choices = Choices { seed, made: 0 };
     let make = match kind {
         "products" => product,
@@ -86,7 +86,7 @@ pub fn works(kind: &str, seed: u32, count: usize) -> Vec<Work> {
 }
 
 /// `None` where it would be too much or too little for a measurement.
-fn product(c: &mut Choices) -> Option<Work> {
+fn product(c: &mut Choices) -> Option<RandomWork> {
     let [m, k, n] = [c.of(&SIZES), c.of(&SIZES), c.of(&SIZES)];
     let batch = if c.once_in(4) { c.of(&[2, 3, 8, 10, 32, 100]) } else { 1 };
     let double = c.once_in(5);
@@ -102,7 +102,7 @@ fn product(c: &mut Choices) -> Option<Work> {
         }
         Operand { dims: all, order: axes, double }
     };
-    fits.then(|| Work { op: "matmul", operands: vec![matrix(m, k), matrix(k, n)], numbers: vec![] })
+    fits.then(|| RandomWork { op: "matmul", operands: vec![matrix(m, k), matrix(k, n)], numbers: vec![] })
 }
 
 /// Sizes that come to some thousands to some millions of elements.
@@ -112,7 +112,7 @@ fn shape(c: &mut Choices) -> Option<Vec<usize>> {
     (2_000..3_000_000).contains(&dims.iter().product::<usize>()).then_some(dims)
 }
 
-fn pointwise(c: &mut Choices) -> Option<Work> {
+fn pointwise(c: &mut Choices) -> Option<RandomWork> {
     let dims = shape(c)?;
     let mut other: Vec<usize> = dims.iter().map(|&n| if c.once_in(3) { 1 } else { n }).collect();
     if c.once_in(3) {
@@ -120,10 +120,10 @@ fn pointwise(c: &mut Choices) -> Option<Work> {
     }
     let (turned, double) = ([c.once_in(3), c.once_in(4)], c.once_in(4));
     let operands = vec![c.operand(&dims, turned[0], double), c.operand(&other, turned[1], double)];
-    Some(Work { op: c.of(&["add", "mul", "maximum"]), operands, numbers: vec![] })
+    Some(RandomWork { op: c.of(&["add", "mul", "maximum"]), operands, numbers: vec![] })
 }
 
-fn fold(c: &mut Choices) -> Option<Work> {
+fn fold(c: &mut Choices) -> Option<RandomWork> {
     let dims = shape(c)?;
     let (turned, double) = (c.once_in(3), c.once_in(3));
     let op = c.of(&["sum", "sum", "amax", "softmax", "cumsum"]);
@@ -131,10 +131,10 @@ fn fold(c: &mut Choices) -> Option<Work> {
     let axes = if matches!(op, "sum" | "amax") { 1 + c.below(dims.len()) } else { 1 };
     numbers.truncate(axes);
     numbers.sort_unstable();
-    Some(Work { op, operands: vec![c.operand(&dims, turned, double)], numbers })
+    Some(RandomWork { op, operands: vec![c.operand(&dims, turned, double)], numbers })
 }
 
-fn window(c: &mut Choices) -> Option<Work> {
+fn window(c: &mut Choices) -> Option<RandomWork> {
     let (items, inputs, outputs) =
         (c.of(&[1, 2, 8, 32]), c.of(&[1, 3, 8, 16, 32, 64]), c.of(&[1, 4, 8, 24, 64, 100]));
     let (height, kernel) = (c.of(&[5, 7, 14, 16, 28, 33, 56]), c.of(&[1, 2, 3, 3, 5, 7]));
@@ -146,7 +146,7 @@ fn window(c: &mut Choices) -> Option<Work> {
     let fits = height.min(width) + 2 * padding >= kernel && (100_000..200_000_000).contains(&work);
     let x = c.operand(&[items, inputs, height, width], false, false);
     let w = c.operand(&[outputs, inputs / groups, kernel, kernel], false, false);
-    fits.then(|| Work { op: "conv2d", operands: vec![x, w], numbers: vec![stride, padding, groups] })
+    fits.then(|| RandomWork { op: "conv2d", operands: vec![x, w], numbers: vec![stride, padding, groups] })
 }
 
 impl Operand {
@@ -157,7 +157,7 @@ impl Operand {
     }
 }
 
-impl Work {
+impl RandomWork {
     /// Ours, ready to run.
     ///
     /// # Errors
@@ -196,7 +196,7 @@ impl Work {
     }
 }
 
-impl Display for Work {
+impl Display for RandomWork {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.op)?;
         for operand in &self.operands {

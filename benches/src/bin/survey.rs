@@ -7,7 +7,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use benches::python::keep_freed_memory;
-use benches::survey::{KINDS, Work, works};
+use benches::survey::{KINDS, RandomWork, works};
 use benches::sweep::Run;
 
 const USAGE: &str = "\
@@ -67,14 +67,14 @@ fn main() -> ExitCode {
 }
 
 /// The process that runs the same work in PyTorch.
-struct Peer {
+struct PyTorch {
     child: Child,
     to: ChildStdin,
     from: BufReader<ChildStdout>,
 }
 
-impl Peer {
-    fn start(python: &Path, threads: usize) -> Result<Peer, Box<dyn Error>> {
+impl PyTorch {
+    fn start(python: &Path, threads: usize) -> Result<PyTorch, Box<dyn Error>> {
         let mut command = Command::new(python);
         command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("python/survey.py")).arg(threads.to_string());
         for variable in ["OMP_NUM_THREADS", "MKL_NUM_THREADS"] {
@@ -86,7 +86,7 @@ impl Peer {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let (to, from) =
             (child.stdin.take().expect("it is piped"), child.stdout.take().expect("it is piped"));
-        Ok(Peer { child, to, from: BufReader::new(from) })
+        Ok(PyTorch { child, to, from: BufReader::new(from) })
     }
 
     fn ask(&mut self, line: &str) -> Result<[f64; 2], Box<dyn Error>> {
@@ -116,7 +116,7 @@ struct Ratios {
     times: [f64; 2],
 }
 
-fn ratios(work: &Work, peer: &mut Peer, budget: Duration) -> Result<Ratios, Box<dyn Error>> {
+fn ratios(work: &RandomWork, peer: &mut PyTorch, budget: Duration) -> Result<Ratios, Box<dyn Error>> {
     let mut run = work.prepare()?;
     let [once, _] = measured(&mut run, 3)?;
     peer.ask(&work.to_json().to_string())?;
@@ -134,7 +134,7 @@ fn ratios(work: &Work, peer: &mut Peer, budget: Duration) -> Result<Ratios, Box<
 
 fn survey(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     foldback::tensor::try_set_num_threads(arguments.threads)?;
-    let mut peer = Peer::start(&arguments.python, arguments.threads)?;
+    let mut peer = PyTorch::start(&arguments.python, arguments.threads)?;
     let mut all = Vec::new();
     for work in works(&arguments.kind, arguments.seed, arguments.count) {
         all.push((ratios(&work, &mut peer, arguments.budget).map_err(|e| format!("{work}: {e}"))?, work));
