@@ -246,7 +246,8 @@ mod x86 {
     use std::arch::x86_64::*;
 
     /// Ones for the elements that there are.
-    fn mask(len: usize, lanes: usize) -> u16 {
+    #[inline(always)]
+    pub(in super::super) fn mask(len: usize, lanes: usize) -> u16 {
         ((1u32 << len.min(lanes)) - 1) as u16
     }
 
@@ -321,7 +322,7 @@ mod x86 {
 #[cfg(target_arch = "x86_64")]
 use x86::*;
 #[cfg(target_arch = "x86_64")]
-pub(super) use x86::{f32_avx2_part, f32_avx512_part, f64_avx2_part, f64_avx512_part};
+pub(super) use x86::{f32_avx2_part, f32_avx512_part, f64_avx2_part, f64_avx512_part, mask};
 
 /// The function of a type: the pass of the level; that of short rows, if it has one.
 macro_rules! pass_of {

@@ -126,7 +126,7 @@ macro_rules! vector_block {
             }
             let scale = $spread(x.scale);
             if x.cols < N * $lanes {
-                // Aside from the other loop, which this would slow down.
+                // Aside from the other loop, which a mask makes 1.05 to 1.1 times as long where sums are short.
                 for r in 0..R {
                     if r < x.live {
                         for c in 0..N {
@@ -242,13 +242,14 @@ vector_block!(
 /// Masks for the first elements of a register of 64 bytes, and what they read and write, in the order of arguments that 32 bytes have.
 #[cfg(target_arch = "x86_64")]
 mod some {
+    use super::super::passes::mask;
     use std::arch::x86_64::*;
 
     macro_rules! some {
         ($t:ty, $lanes:literal, $mask:ty, $register:ty, $some:ident, $load:ident, $store:ident, $maskz_load:ident, $mask_store:ident) => {
             #[inline(always)]
             pub(super) fn $some(len: usize) -> $mask {
-                <$mask>::MAX.checked_shr($lanes - len.min($lanes) as u32).unwrap_or(0)
+                mask(len, $lanes) as $mask
             }
             /// # Safety
             /// These elements can be read.
