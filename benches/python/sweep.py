@@ -57,6 +57,11 @@ def of(a, f):
     return a.numel(), lambda: f(a)
 
 
+def depthwise(*shape):
+    w = v(shape[1], 1, 3, 3)
+    return of(v(*shape), lambda x: torch.nn.functional.conv2d(x, w, padding=1, groups=shape[1]))
+
+
 def back(x, w, of=lambda x, w: x * w):
     x, w = x.detach().requires_grad_(), w.detach().requires_grad_()
 
@@ -393,6 +398,8 @@ CASES = {
         "columns of 64": lambda n: of(v(*rows(n, 64)), lambda a: a.softmax(0)),
         "the middle axis": lambda n: of(v(-(-n // 1024), 64, 16), lambda a: a.softmax(1)),
         "7 channels of images": lambda n: of(v(-(-n // 2800), 7, 400), lambda a: a.softmax(1)),
+        "columns of 32, axes turned": lambda n: of(v(-(-n // 2048), 32, 64).permute(2, 0, 1), lambda a: a.softmax(1)),
+        "the first axis turned behind": lambda n: of(v(32, -(-n // 2048), 64).permute(2, 1, 0), lambda a: a.softmax(2)),
     },
     "running sum": {
         "rows of 1024": lambda n: of(v(*rows(n, 1024)), lambda a: a.cumsum(1)),
@@ -401,6 +408,11 @@ CASES = {
         "along 3 rows": lambda n: of(v(3, -(-n // 3)), lambda a: a.cumsum(0)),
         "columns of 64": lambda n: of(v(*rows(n, 64)), lambda a: a.cumsum(0)),
         "the middle axis": lambda n: of(v(-(-n // 1024), 64, 16), lambda a: a.cumsum(1)),
+    },
+    "depthwise convolution": {
+        "28 by 28": lambda n: depthwise(-(-n // (16 * 784)), 16, 28, 28),
+        "14 by 14": lambda n: depthwise(-(-n // (16 * 196)), 16, 14, 14),
+        "5 by 5": lambda n: depthwise(-(-n // (16 * 25)), 16, 5, 5),
     },
 }
 

@@ -9,7 +9,7 @@ use std::hint::black_box;
 use foldback::Result;
 use foldback::fuse;
 use foldback::prelude::*;
-use foldback::tensor::DType;
+use foldback::tensor::{Conv, DType};
 
 /// A run of a case, whatever it returns being dropped in it.
 pub type Run = Box<dyn FnMut() -> Result<()>>;
@@ -403,6 +403,8 @@ pub fn cases() -> Vec<Case> {
             "columns of 64" => |n| softmax_of(values(&rows(n, 64)), 0);
             "the middle axis" => |n| softmax_of(values(&[n.div_ceil(64 * 16), 64, 16]), 1);
             "7 channels of images" => |n| softmax_of(values(&[n.div_ceil(7 * 400), 7, 400]), 1);
+            "columns of 32, axes turned" => |n| softmax_of(values(&[n.div_ceil(64 * 32), 32, 64]).permute([2, 0, 1])?, 1);
+            "the first axis turned behind" => |n| softmax_of(values(&[32, n.div_ceil(64 * 32), 64]).permute([2, 1, 0])?, 2);
 
         family "running sum":
             "rows of 1024" => |n| running_sum_of(values(&rows(n, 1024)), 1);
@@ -411,11 +413,23 @@ pub fn cases() -> Vec<Case> {
             "along 3 rows" => |n| running_sum_of(values(&[3, n.div_ceil(3)]), 0);
             "columns of 64" => |n| running_sum_of(values(&rows(n, 64)), 0);
             "the middle axis" => |n| running_sum_of(values(&[n.div_ceil(64 * 16), 64, 16]), 1);
+
+        family "depthwise convolution":
+            "28 by 28" => |n| depthwise(&[n.div_ceil(16 * 784), 16, 28, 28]);
+            "14 by 14" => |n| depthwise(&[n.div_ceil(16 * 196), 16, 14, 14]);
+            "5 by 5" allowed 2.5 => |n| depthwise(&[n.div_ceil(16 * 25), 16, 5, 5]);
     }
 }
 
 fn running_sum_of(a: Tensor, axis: isize) -> Result<(usize, Run)> {
     Ok((a.numel(), run(move || a.cumsum(axis))))
+}
+
+/// 3 by 3, of images of so many channels.
+fn depthwise(shape: &[usize; 4]) -> Result<(usize, Run)> {
+    let (x, w) = (values(shape), values(&[shape[1], 1, 3, 3]));
+    let same = Conv::new().padding(1).groups(shape[1]);
+    Ok((x.numel(), run(move || x.conv2d_with(&w, same.clone()))))
 }
 
 fn softmax_of(a: Tensor, axis: isize) -> Result<(usize, Run)> {

@@ -47,6 +47,11 @@ const CASES: &[Case] = &[
     case([1, 1, 2, 2], [2, 1, 3, 3], [1, 1], [3, 3], [3, 3], 1),
     case([1, 2, 4, 4], [2, 2, 2, 2], [5, 5], [1, 1], [1, 1], 1),
     case([0, 2, 4, 4], [2, 2, 2, 2], [1, 1], [1, 1], [1, 1], 1),
+    // Several images of a tile, and several such tiles.
+    case([70, 6, 5, 5], [6, 1, 3, 3], [1, 1], [1, 1], [1, 1], 6),
+    case([150, 2, 9, 8], [2, 1, 3, 3], [2, 2], [1, 1], [1, 1], 2),
+    case([61, 2, 11, 7], [3, 2, 2, 3], [2, 3], [1, 0], [1, 2], 1),
+    case([40, 3, 14, 13], [4, 3, 1, 1], [1, 1], [0, 0], [1, 1], 1),
 ];
 
 impl Case {
@@ -138,6 +143,7 @@ fn same_bits_for_any_number_of_threads() {
         ([2, 16, 20, 20], [24, 16, 3, 3], 1),
         ([6, 40, 7, 7], [70, 40, 3, 3], 1),
         ([3, 8, 33, 9], [8, 1, 3, 3], 8),
+        ([90, 8, 9, 9], [8, 1, 3, 3], 8),
     ] {
         let (x, w, groups) = shape;
         let x = numbers(&x, DType::F32).mul(0.1).unwrap().sin();
@@ -251,10 +257,11 @@ fn what_does_not_fit_is_refused_with_a_cure() {
 /// What lies between the lines of a window is multiplied by zero, which must not make NaN of an infinity.
 #[test]
 fn infinities_stay_with_the_taps_that_meet_them() {
-    for (channels, rows, groups) in [(1, 1, 1), (2, 3, 1), (3, 3, 3), (8, 20, 1)] {
-        let mut x = numbers(&[1, channels, 3, 5], DType::F32);
-        x.slice_assign(crate::s![0, 0, 0, 0], f32::INFINITY).unwrap();
-        let g = Tensor::ones([1, rows, 3, 3]);
+    let cases = [(1, 1, 1), (2, 3, 1), (3, 3, 3), (8, 20, 1)];
+    for ((channels, rows, groups), items) in cases.into_iter().flat_map(|case| [(case, 1), (case, 3)]) {
+        let mut x = numbers(&[items, channels, 3, 5], DType::F32);
+        x.slice_assign(crate::s![items as isize - 1, 0, 0, 0], f32::INFINITY).unwrap();
+        let g = Tensor::ones([items, rows, 3, 3]);
         let w = Tensor::zeros([rows, channels / groups, 1, 3]);
         let plan = Convolution::new("t", &x, &w, 2, &Conv::new().groups(groups)).unwrap();
         let finite = plan.weight(&g, &x).unwrap().isfinite().to_vec::<bool>().unwrap();
@@ -263,6 +270,12 @@ fn infinities_stay_with_the_taps_that_meet_them() {
         let meets = |i: usize| i.is_multiple_of(each) && (groups == 1 || i == 0);
         assert_eq!(finite, (0..rows * each).map(|i| !meets(i)).collect::<Vec<_>>(), "{channels} to {rows}");
     }
+    // The next channel begins right behind the last result of this one.
+    let mut x = numbers(&[2, 2, 3, 3], DType::F32);
+    x.slice_assign(crate::s![0, 1, 0, 0], f32::INFINITY).unwrap();
+    let plan = Convolution::new("t", &x, &Tensor::zeros([1, 2, 1, 1]), 2, &Conv::new()).unwrap();
+    let gradient = plan.weight(&Tensor::ones([2, 1, 3, 3]), &x).unwrap();
+    assert_eq!(gradient.isfinite().to_vec::<bool>().unwrap(), [true, false]);
 }
 
 /// The page of conventions says so.

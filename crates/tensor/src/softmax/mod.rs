@@ -305,6 +305,39 @@ mod tests {
         }
     }
 
+    /// Whatever order the axes lie in: rows that are laid out, and rows that are columns of planes in memory.
+    #[test]
+    fn turned_tensors_have_the_values_of_copies() {
+        for (dtype, dims) in
+            [DType::F32, DType::F64].iter().flat_map(|&d| [[7, 20, 40], [3, 9, 300]].map(|s| (d, s)))
+        {
+            let [x, gradient] = [0.7, 1.3].map(|step| wave(&dims, dtype, step).mul(0.05).unwrap());
+            for order in [[0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
+                let [x, g] = [&x, &gradient].map(|t| t.permute(order).unwrap());
+                for axis in 0..3 {
+                    let close = |found: Result<Tensor>, want: Result<Tensor>| {
+                        assert_close!(found.unwrap(), want.unwrap(), atol = 1e-5, rtol = 1e-5)
+                    };
+                    let copy = x.contiguous();
+                    close(x.softmax(axis), copy.softmax(axis));
+                    close(x.logsumexp(keep(axis)), copy.logsumexp(keep(axis)));
+                    let back = |g: &Tensor, x: &Tensor| softmax_backward(g, x, axis.into());
+                    close(back(&g, &x), back(&g.contiguous(), &copy));
+                    // With repeats there is nothing to lay out.
+                    let wide =
+                        x.unsqueeze(1).unwrap().expand([x.dims()[0], 2, x.dims()[1], x.dims()[2]]).unwrap();
+                    let last = wide.softmax(3).unwrap();
+                    assert_close!(
+                        last.select(1, 1).unwrap(),
+                        copy.softmax(2).unwrap(),
+                        atol = 1e-5,
+                        rtol = 1e-5
+                    );
+                }
+            }
+        }
+    }
+
     /// Rows that lie across memory have the values of rows that lie in order: planes that are small, narrow, wide and long.
     #[test]
     fn rows_beside_each_other_are_those_that_they_are_in_order() {

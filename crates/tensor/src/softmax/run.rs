@@ -3,8 +3,9 @@
 //! Note [Rows or folds]
 //! Rows of up to [`GRAIN`] elements that lie one after another are worked on one by one, each while it is in the cache,
 //! split over threads. Rows that lie across memory, up to [`MOST_COLUMNS`] beside each other, are worked on together if they have no
-//! more elements than that; of more, short ones are copied aside, as many at a time. Longer rows and other layouts are folded: the largest elements along the axes, the
-//! sum of terms without storing them, and a pass that writes the results. All evaluate the same [`RowFormula`].
+//! more elements than that; of more, short ones are copied aside, as many at a time. Tensors whose axes lie in another order are laid
+//! out first, unless their rows are the columns of wide planes. Those, longer rows and repeats are folded: the largest elements along
+//! the axes, the sum of terms without storing them, and a pass that writes the results. All evaluate the same [`RowFormula`].
 
 use std::ops::Range;
 
@@ -78,13 +79,18 @@ impl<F: RowFormula> Formula<3> for AsFormula<F> {
     }
 }
 
-/// The elements of a row along neighbouring axes, and how many rows lie beside each other, one if they lie one after another: where
-/// the tensor consists of such rows, and they are worked on in the cache.
+/// The elements of a row along neighbouring axes, and how many rows lie beside each other once the tensor is laid out, one if they lie
+/// one after another: where they are worked on in the cache.
 pub(super) fn rows_in_cache(t: &Tensor, axes: &Range<usize>) -> Option<[usize; 2]> {
-    if t.numel() == 0 || !t.is_contiguous() {
+    if t.numel() == 0 || t.overlaps_itself() {
         return None;
     }
     let [n, cols]: [usize; 2] = [axes.clone(), axes.end..t.rank()].map(|r| t.dims()[r].iter().product());
+    // Rows that are columns of wide planes in memory: folds go through those line by line, in 0.7 to 0.9 of the time with the copy.
+    let is_column = |before: usize| t.strides()[before] == 1 && t.dims()[before] > MOST_COLUMNS;
+    if cols == 1 && !t.is_contiguous() && axes.start.checked_sub(1).is_some_and(is_column) {
+        return None;
+    }
     let fit = match cols {
         1 => n <= GRAIN,
         ..=MOST_COLUMNS => (SMALL_PLANE..=GRAIN).contains(&(n * cols)),
@@ -137,7 +143,7 @@ pub(super) fn in_cache(
     (rows, axes): ([usize; 2], Range<usize>),
     shape: &Shape,
 ) -> Result<Tensor> {
-    let (rule, dtype) = (InCache { rule, rows }, b.dtype());
+    let (rule, dtype, b) = (InCache { rule, rows }, b.dtype(), &b.laid_out(op)?);
     if rule.rule.traits().shifted {
         return task::whole(op, &rule, &[Read::Tensor(b, dtype)], shape, dtype);
     }

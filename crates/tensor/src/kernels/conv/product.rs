@@ -276,7 +276,7 @@ impl<'a, T: Convolved> Phase<'a, T> {
         {
             let (item, channel) = (tile.item + i / x.channels, i % x.channels);
             let at = (item * x.groups + group) * x.channels + channel;
-            window.fill(&x.source[at * size..][..size], &mut out[..window.len()]);
+            window.fill(&x.source[at * size..][..size], 0, &mut out[..window.len()]);
         }
         sources
     }

@@ -144,7 +144,7 @@ impl Lanes {
     }
 }
 
-/// The sources of some neighbouring results, of both axes.
+/// The sources of some neighbouring results, of both axes, in one image or several.
 #[derive(Clone, Copy)]
 pub(super) struct Window<'a> {
     lanes: &'a [Lanes; 2],
@@ -152,12 +152,19 @@ pub(super) struct Window<'a> {
     from: [usize; 2],
     /// sources of each lane along both axes
     sizes: [usize; 2],
+    images: usize,
 }
 
 impl<'a> Window<'a> {
     /// For `count` results from `from` on.
     pub(super) fn new(lanes: &'a [Lanes; 2], from: [usize; 2], count: [usize; 2]) -> Window<'a> {
-        Window { lanes, from, sizes: [count[0] + lanes[0].longer, count[1] + lanes[1].longer] }
+        let sizes = [count[0] + lanes[0].longer, count[1] + lanes[1].longer];
+        Window { lanes, from, sizes, images: 1 }
+    }
+
+    /// The same results of so many images, whose planes of a pair of lanes lie one behind the other.
+    pub(super) fn of_images(self, images: usize) -> Window<'a> {
+        Window { images, ..self }
     }
 
     /// From the sources of a result to those of the one below.
@@ -165,14 +172,20 @@ impl<'a> Window<'a> {
         self.sizes[1]
     }
 
-    /// How many elements there are: a plane for each pair of lanes.
+    /// From the sources of an image's result to those of the next image's.
+    pub(super) fn plane(&self) -> usize {
+        self.sizes[0] * self.sizes[1]
+    }
+
+    /// How many elements there are: a plane for each pair of lanes and image.
     pub(super) fn len(&self) -> usize {
-        self.lanes[0].starts.len() * self.lanes[1].starts.len() * self.sizes[0] * self.sizes[1]
+        self.lanes[0].starts.len() * self.lanes[1].starts.len() * self.images * self.plane()
     }
 
     /// Where the first result's source lies for each pair of taps.
     pub(super) fn taps(&self) -> impl Iterator<Item = usize> {
         let ([rows, cols], lanes) = (self.sizes, self.lanes[1].starts.len());
+        let rows = self.images * rows;
         let [down, across] = self.lanes.each_ref().map(|l| &l.taps);
         down.iter().flat_map(move |&(y, far_y)| {
             across.iter().map(move |&(x, far_x)| ((y * lanes + x) * rows + far_y) * cols + far_x)
@@ -195,10 +208,10 @@ impl<'a> Window<'a> {
         })
     }
 
-    /// Copies the sources of a plane into the window.
-    pub(super) fn fill<T: Copy + Default>(&self, plane: &[T], out: &mut [T]) {
+    /// Copies the sources of one of the images, a plane, into the window.
+    pub(super) fn fill<T: Copy + Default>(&self, plane: &[T], image: usize, out: &mut [T]) {
         let ([down, across], [rows, cols]) = (self.lanes, self.sizes);
-        let mut blocks = out.chunks_exact_mut(rows * cols);
+        let mut blocks = out.chunks_exact_mut(rows * cols).skip(image).step_by(self.images);
         for y in 0..down.starts.len() {
             let (top, there) = down.part(y, self.from[0], rows);
             for x in 0..across.starts.len() {
@@ -260,15 +273,16 @@ mod tests {
             let lanes = [Lanes::new(&sweep), Lanes::new(&sweep)];
             for from in 0..output {
                 let count = output - from;
-                let window = Window::new(&lanes, [from, from], [count, count]);
+                let window = Window::new(&lanes, [from, from], [count, count]).of_images(2);
                 let mut seen = vec![-1; window.len()];
-                window.fill(&plane, &mut seen);
+                window.fill(&plane.iter().map(|i| 1000 + i).collect::<Vec<_>>(), 0, &mut seen);
+                window.fill(&plane, 1, &mut seen);
                 // What lies elsewhere makes no difference.
                 let [rows, cols] = window.shown();
                 let shown = |i: usize| rows.contains(&(i / input)) && cols.contains(&(i % input));
                 let inside = |i: usize| if shown(i) { plane[i] } else { -9 };
-                let mut again = vec![-1; window.len()];
-                window.fill(&(0..plane.len()).map(inside).collect::<Vec<_>>(), &mut again);
+                let mut again = seen.clone();
+                window.fill(&(0..plane.len()).map(inside).collect::<Vec<_>>(), 1, &mut again);
                 assert_eq!(seen, again);
                 let taps: Vec<usize> = window.taps().collect();
                 let pairs = sweep.taps.iter().flat_map(|y| sweep.taps.iter().map(move |x| (y, x)));
@@ -278,8 +292,11 @@ mod tests {
                             let p = (((from + at) * stride + t.number * dilation) as isize) - before as isize;
                             (0..input as isize).contains(&p).then_some(p as usize)
                         };
-                        let want = place(y, i).zip(place(x, j)).map_or(0, |(y, x)| plane[y * input + x]);
-                        assert_eq!(seen[tap + i * window.pitch() + j], want);
+                        let met = place(y, i).zip(place(x, j));
+                        let want = met.map_or(0, |(y, x)| plane[y * input + x]);
+                        let at = tap + i * window.pitch() + j;
+                        assert_eq!(seen[at], met.map_or(0, |_| 1000 + want));
+                        assert_eq!(seen[at + window.plane()], want);
                         tried += 1;
                     }
                 }

@@ -246,7 +246,7 @@ impl<'a, T: Convolved> WeightSums<'a, T> {
             let planes = planes.as_mut_slice();
             for (channel, to) in planes.chunks_exact_mut(plane).enumerate() {
                 let at = ((tile.item + i) * x.groups + group) * x.channels + channel;
-                window.fill(&x.source[at * size..][..size], to);
+                window.fill(&x.source[at * size..][..size], 0, to);
             }
             let blocks =
                 planes.chunks_exact(plane * self.beside).zip(out.chunks_exact_mut(plane * self.beside));
