@@ -429,7 +429,7 @@ fn running_sum_of(a: Tensor, axis: isize) -> Result<(usize, Run)> {
 fn depthwise(shape: &[usize; 4]) -> Result<(usize, Run)> {
     let (x, w) = (values(shape), values(&[shape[1], 1, 3, 3]));
     let same = Conv::new().padding(1).groups(shape[1]);
-    Ok((x.numel(), run(move || x.conv2d_with(&w, same.clone()))))
+    Ok((x.numel(), run(move || x.conv2d_with(&w, same))))
 }
 
 fn softmax_of(a: Tensor, axis: isize) -> Result<(usize, Run)> {

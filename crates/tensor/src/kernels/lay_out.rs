@@ -118,7 +118,7 @@ fn lay_out_tables_body<const FMA: bool, T: Element>(
     }
     for (table, t) in out.chunks_exact_mut(rows * cols).zip(0isize..) {
         for (row, r) in table.chunks_exact_mut(cols).zip(0isize..) {
-            lay_out_run(&src[(start + t * steps[0] + r * steps[1]) as usize..][..cols], row);
+            copy_run(&src[(start + t * steps[0] + r * steps[1]) as usize..][..cols], row);
         }
     }
 }
@@ -141,16 +141,30 @@ fn lay_out_tables_of<T: Element, const N: usize>(
     }
 }
 
-/// Elements one after another: a row is often shorter than what a call to copy it costs.
+/// Elements one after another: a row is often shorter than what a call to copy it costs. Short ones are copied in pieces, the last of
+/// which reaches back to where it is whole.
 #[inline(always)]
-fn lay_out_run<T: Element>(run: &[T], row: &mut [T]) {
-    let (pieces, rest) = run.as_chunks::<8>();
-    let (to_pieces, to_rest) = row.as_chunks_mut::<8>();
-    for (o, piece) in to_pieces.iter_mut().zip(pieces) {
-        *o = *piece;
-    }
-    for (o, &v) in to_rest.iter_mut().zip(rest) {
-        *o = v;
+pub(crate) fn copy_run<T: Copy>(run: &[T], row: &mut [T]) {
+    /// Elements of which more are worth a call.
+    const MOST: usize = 64;
+    let run = &run[..row.len()];
+    if run.len() > MOST {
+        row.copy_from_slice(run);
+    } else if let Some(last) = run.last_chunk::<8>() {
+        for (o, piece) in row.as_chunks_mut::<8>().0.iter_mut().zip(run.as_chunks::<8>().0) {
+            *o = *piece;
+        }
+        row.last_chunk_mut::<8>().into_iter().for_each(|o| *o = *last);
+    } else if let (Some(first), Some(last)) = (run.first_chunk::<4>(), run.last_chunk::<4>()) {
+        row.first_chunk_mut::<4>().into_iter().for_each(|o| *o = *first);
+        row.last_chunk_mut::<4>().into_iter().for_each(|o| *o = *last);
+    } else {
+        match (row, run) {
+            ([o], [a]) => *o = *a,
+            ([o, p], [a, b]) => (*o, *p) = (*a, *b),
+            ([o, p, q], [a, b, c]) => (*o, *p, *q) = (*a, *b, *c),
+            _ => {}
+        }
     }
 }
 
@@ -339,6 +353,16 @@ mod tests {
     use super::*;
 
     /// Rows and steps of every kind, against one element after another.
+    #[test]
+    fn runs_of_any_length_are_copied() {
+        for n in 0..130 {
+            let run: Vec<usize> = (1..=n).collect();
+            let mut row = vec![0; n];
+            super::copy_run(&run, &mut row);
+            assert_eq!(row, run);
+        }
+    }
+
     #[test]
     fn every_step_is_laid_out() {
         let src: Vec<f32> = (0..8000).map(|i| i as f32).collect();

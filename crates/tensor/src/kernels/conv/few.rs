@@ -144,14 +144,14 @@ impl<'a> SweepPair<'a> {
             let bias = x.bias.map(|b| b[group * x.rows + row]);
             for (image, sums) in sums.chunks(window.plane()).enumerate() {
                 let plane = ((tile.item + image) * x.groups + group) * x.rows + row;
-                for (i, values) in sums.chunks(window.pitch()).enumerate().take(tile.count[0]) {
-                    let line = down.first + (tile.from[0] + i) * down.step;
-                    let first = (plane * x.sizes[0] + line) * x.sizes[1] + across.first;
-                    let len = (tile.count[1] - 1) * across.step + 1;
+                let line = plane * x.sizes[0] + down.first + tile.from[0] * down.step;
+                let mut first = line * x.sizes[1] + across.first + tile.from[1] * across.step;
+                for values in sums.chunks(window.pitch()).take(tile.count[0]) {
                     // SAFETY: every image, channel, sweep and place belongs to one tile of one group, and pairs of sweeps
                     // are computed one after another.
-                    let to = unsafe { out.part(first + tile.from[1] * across.step, len) };
+                    let to = unsafe { out.part(first, (tile.count[1] - 1) * across.step + 1) };
                     super::product::place(&values[..tile.count[1]], bias, across.step, to);
+                    first += down.step * x.sizes[1];
                 }
             }
         }

@@ -5,6 +5,7 @@ use super::strips::Strips;
 use super::sweep::{Lanes, Sweep, Window};
 use super::{ConvTile, ConvTiles, Convolved, spaced};
 use crate::buffer::Room;
+use crate::kernels::lay_out::copy_run;
 use crate::kernels::matmul::{Columns, DEPTH, Form, Places, row_major};
 use crate::kernels::{Ahead, Scattered};
 use crate::threads::{num_threads, split_work};
@@ -305,9 +306,10 @@ impl<'a, T: Convolved> Phase<'a, T> {
 }
 
 /// Writes values with a step between them, plus a bias if there is one.
+#[inline]
 pub(super) fn place<T: Convolved>(values: &[T], bias: Option<T>, step: usize, to: &mut [T]) {
     match (bias, step) {
-        (None, 1) => to.copy_from_slice(values),
+        (None, 1) => copy_run(values, to),
         (Some(b), 1) => to.iter_mut().zip(values).for_each(|(o, &v)| *o = v + b),
         (None, _) => to.iter_mut().step_by(step).zip(values).for_each(|(o, &v)| *o = v),
         (Some(b), _) => to.iter_mut().step_by(step).zip(values).for_each(|(o, &v)| *o = v + b),

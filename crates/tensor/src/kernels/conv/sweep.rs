@@ -12,6 +12,8 @@
 
 use smallvec::SmallVec;
 
+use crate::kernels::lay_out::copy_run;
+
 /// Which sources meet in each of some results, along one axis.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Sweep {
@@ -230,7 +232,7 @@ impl<'a> Window<'a> {
                     let from = &plane[row * across.sources..][..across.sources][first..];
                     let line = &mut block[i * cols..][inside.clone()];
                     match across.stride {
-                        1 => line.copy_from_slice(&from[..line.len()]),
+                        1 => copy_run(from, line),
                         2 => copy_every_second(from, line),
                         stride => line.iter_mut().zip(from.iter().step_by(stride)).for_each(|(o, &v)| *o = v),
                     }
