@@ -1,6 +1,6 @@
 """Runs the work of the survey in PyTorch: reads a piece of work, or how often to run it; writes the fastest and the median run in nanoseconds.
 
-python survey.py THREADS
+python survey.py THREADS forward|both
 """
 
 import json
@@ -12,13 +12,24 @@ import torch
 torch.set_num_threads(int(sys.argv[1]))
 
 
+BOTH = sys.argv[2] == "both"
+
+
 def tensor(operand):
     dtype = torch.float64 if operand["double"] else torch.float32
     return torch.rand(operand["dims"], dtype=dtype).permute(operand["order"])
 
 
 def prepared(work):
-    x, *others = map(tensor, work["operands"])
+    operands = [tensor(operand).requires_grad_(BOTH) for operand in work["operands"]]
+    forward = result_of(work, *operands)
+    if not BOTH:
+        return forward
+    seed = torch.rand_like(forward(), memory_format=torch.contiguous_format)
+    return lambda: torch.autograd.grad(forward(), operands, seed)
+
+
+def result_of(work, x, *others):
     op, numbers = work["op"], work["numbers"]
     if op == "conv2d":
         stride, padding, groups = numbers
@@ -42,7 +53,7 @@ def measured(run, repeats):
 
 
 run = None
-with torch.no_grad():
+with torch.set_grad_enabled(BOTH):
     for line in sys.stdin:
         asked = json.loads(line)
         if isinstance(asked, dict):

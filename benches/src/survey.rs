@@ -14,6 +14,15 @@ use crate::sweep::Run;
 /// What is surveyed.
 pub const KINDS: [&str; 4] = ["products", "pointwise", "folds", "windows"];
 
+/// Whether work is done forward, or forward and back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Passes {
+    /// the result
+    Forward,
+    /// the result, recorded, and the gradients of all operands
+    Both,
+}
+
 /// An operand as it lies in memory, and the order in which its axes are read.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Operand {
@@ -157,30 +166,46 @@ impl Operand {
     }
 }
 
+/// The result of a piece of work for operands of a type.
+macro_rules! result_of {
+    ($work:expr, $axes:expr, $operands:expr) => {
+        match ($work.op, $operands) {
+            ("matmul", [a, b]) => a.matmul(b)?,
+            ("add", [a, b]) => a.add(b)?,
+            ("mul", [a, b]) => a.mul(b)?,
+            ("maximum", [a, b]) => a.maximum(b)?,
+            ("sum", [a]) => a.sum(&$axes[..])?,
+            ("amax", [a]) => a.amax(&$axes[..])?,
+            ("softmax", [a]) => a.softmax($axes[0])?,
+            ("cumsum", [a]) => a.cumsum($axes[0])?,
+            (_, operands) => {
+                let [stride, padding, groups] = $work.numbers[..] else { unreachable!("of a convolution") };
+                let how = Conv::new().stride(stride).padding(padding).groups(groups);
+                operands[0].conv2d_with(&operands[1], how)?
+            }
+        }
+    };
+}
+
 impl RandomWork {
-    /// Ours, ready to run.
+    /// Ours, ready to run: the result, or the gradients of all operands, too, for a dense gradient of the result.
     ///
     /// # Errors
     /// Those of the operation.
-    pub fn prepare(&self) -> Result<Run> {
+    pub fn prepare(&self, passes: Passes) -> Result<Run> {
         let operands = self.operands.iter().map(Operand::tensor).collect::<Result<Vec<_>>>()?;
-        let (op, numbers) = (self.op, self.numbers.clone());
-        let axes: Vec<isize> = numbers.iter().map(|&axis| axis as isize).collect();
+        let work = self.clone();
+        let axes: Vec<isize> = work.numbers.iter().map(|&axis| axis as isize).collect();
+        if passes == Passes::Forward {
+            return Ok(Box::new(move || {
+                black_box(result_of!(work, axes, &operands[..]));
+                Ok(())
+            }));
+        }
+        let operands: Vec<Var> = operands.into_iter().map(RequiresGrad::requires_grad).collect();
+        let seed = Tensor::rand_like(&result_of!(work, axes, &operands[..]).value());
         Ok(Box::new(move || {
-            black_box(match (op, &operands[..]) {
-                ("matmul", [a, b]) => a.matmul(b)?,
-                ("add", [a, b]) => a.add(b)?,
-                ("mul", [a, b]) => a.mul(b)?,
-                ("maximum", [a, b]) => a.maximum(b)?,
-                ("sum", [a]) => a.sum(&axes[..])?,
-                ("amax", [a]) => a.amax(&axes[..])?,
-                ("softmax", [a]) => a.softmax(axes[0])?,
-                ("cumsum", [a]) => a.cumsum(axes[0])?,
-                (_, operands) => {
-                    let how = Conv::new().stride(numbers[0]).padding(numbers[1]).groups(numbers[2]);
-                    operands[0].conv2d_with(&operands[1], how)?
-                }
-            });
+            black_box(grad_with(result_of!(work, axes, &operands[..]), &operands, seed.clone())?);
             Ok(())
         }))
     }
@@ -222,8 +247,8 @@ mod tests {
             let some = works(kind, 7, 6);
             assert_eq!(some, works(kind, 7, 6));
             assert_ne!(some, works(kind, 8, 6));
-            for work in some {
-                work.prepare().unwrap()().unwrap_or_else(|e| panic!("{work}: {e}"));
+            for (work, passes) in some.iter().zip([Passes::Forward, Passes::Both].into_iter().cycle()) {
+                work.prepare(passes).unwrap()().unwrap_or_else(|e| panic!("{work}: {e}"));
             }
         }
     }

@@ -7,14 +7,15 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use benches::python::keep_freed_memory;
-use benches::survey::{KINDS, RandomWork, works};
+use benches::survey::{KINDS, Passes, RandomWork, works};
 use benches::sweep::Run;
 
 const USAGE: &str = "\
-usage: survey --python PATH [--kind products] [--seed 1] [--count 100] [--milliseconds 250] [--threads 1] [--worst 30]
+usage: survey --python PATH [--kind products] [--passes forward] [--seed 1] [--count 100] [--milliseconds 250] [--threads 1] [--worst 30]
 
   --python PATH      an interpreter that has PyTorch
   --kind KIND        products, pointwise, folds or windows
+  --passes PASSES    forward or both; both records the work, and asks for the gradients of all operands
   --seed N           other shapes
   --count N          how many
   --milliseconds N   for each
@@ -25,6 +26,7 @@ usage: survey --python PATH [--kind products] [--seed 1] [--count 100] [--millis
 struct Arguments {
     python: PathBuf,
     kind: String,
+    passes: Passes,
     seed: u32,
     count: usize,
     budget: Duration,
@@ -34,12 +36,16 @@ struct Arguments {
 
 fn arguments(mut words: impl Iterator<Item = String>) -> Option<Arguments> {
     let (python, kind, budget) = (PathBuf::new(), KINDS[0].to_owned(), Duration::from_millis(250));
-    let mut arguments = Arguments { python, kind, seed: 1, count: 100, budget, threads: 1, worst: 30 };
+    let passes = Passes::Forward;
+    let mut arguments =
+        Arguments { python, kind, passes, seed: 1, count: 100, budget, threads: 1, worst: 30 };
     while let Some(word) = words.next() {
         let value = words.next()?;
         match word.as_str() {
             "--python" => arguments.python = value.into(),
             "--kind" => arguments.kind = value,
+            "--passes" if value == "forward" => arguments.passes = Passes::Forward,
+            "--passes" if value == "both" => arguments.passes = Passes::Both,
             "--seed" => arguments.seed = value.parse().ok()?,
             "--count" => arguments.count = value.parse().ok()?,
             "--milliseconds" => arguments.budget = Duration::from_millis(value.parse().ok()?),
@@ -74,9 +80,10 @@ struct PyTorch {
 }
 
 impl PyTorch {
-    fn start(python: &Path, threads: usize) -> Result<PyTorch, Box<dyn Error>> {
+    fn start(python: &Path, threads: usize, passes: Passes) -> Result<PyTorch, Box<dyn Error>> {
         let mut command = Command::new(python);
         command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("python/survey.py")).arg(threads.to_string());
+        command.arg(if passes == Passes::Both { "both" } else { "forward" });
         for variable in ["OMP_NUM_THREADS", "MKL_NUM_THREADS"] {
             command.env(variable, threads.to_string());
         }
@@ -116,13 +123,13 @@ struct Ratios {
     times: [f64; 2],
 }
 
-fn ratios(work: &RandomWork, peer: &mut PyTorch, budget: Duration) -> Result<Ratios, Box<dyn Error>> {
-    let mut run = work.prepare()?;
+fn ratios(work: &RandomWork, peer: &mut PyTorch, arguments: &Arguments) -> Result<Ratios, Box<dyn Error>> {
+    let mut run = work.prepare(arguments.passes)?;
     let [once, _] = measured(&mut run, 3)?;
     peer.ask(&work.to_json().to_string())?;
     let repeats = ((4e6 / once) as usize).clamp(1, 300);
     let (start, mut fastest, mut turns) = (Instant::now(), [f64::INFINITY; 2], Vec::new());
-    while start.elapsed() < budget || turns.len() < 3 {
+    while start.elapsed() < arguments.budget || turns.len() < 3 {
         let [ours, theirs] = [measured(&mut run, repeats)?, peer.ask(&repeats.to_string())?];
         fastest = [fastest[0].min(ours[0]), fastest[1].min(theirs[0])];
         turns.push(ours[1] / theirs[1]);
@@ -134,10 +141,10 @@ fn ratios(work: &RandomWork, peer: &mut PyTorch, budget: Duration) -> Result<Rat
 
 fn survey(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     foldback::tensor::try_set_num_threads(arguments.threads)?;
-    let mut peer = PyTorch::start(&arguments.python, arguments.threads)?;
+    let mut peer = PyTorch::start(&arguments.python, arguments.threads, arguments.passes)?;
     let mut all = Vec::new();
     for work in works(&arguments.kind, arguments.seed, arguments.count) {
-        all.push((ratios(&work, &mut peer, arguments.budget).map_err(|e| format!("{work}: {e}"))?, work));
+        all.push((ratios(&work, &mut peer, arguments).map_err(|e| format!("{work}: {e}"))?, work));
     }
     drop(peer.to);
     peer.child.wait()?;

@@ -104,7 +104,7 @@ pub(super) fn values_by_calls<T: Float, F: Formula<N>, const N: usize>(
     let mut rows = ScratchRows::new::<T>(F::CALLS);
     for piece in pieces(out.len()) {
         let results = CallSet::first(F::CALLS).spread(rows.of(piece.len()));
-        let x = x.map(|x| &x[piece.clone()]);
+        let x = each(&[][..], |k| &x[k][piece.clone()]);
         give::<T, F, N>(f, x, known_in(known, &piece), &mut out[piece], results);
     }
 }
@@ -113,6 +113,22 @@ pub(super) fn values_by_calls<T: Float, F: Formula<N>, const N: usize>(
 #[inline(always)]
 pub(super) fn known_in<'a, T>(known: [&'a [T]; MOST_CALLS], piece: &Range<usize>) -> [&'a [T]; MOST_CALLS] {
     each(&[][..], |k| known[k].get(piece.clone()).unwrap_or_default())
+}
+
+// The next two are no closures where they are called: those would be generated for every formula.
+
+/// A piece of each row, or nothing of one that is not there.
+fn pieces_of<'a, T>(rows: &'a mut [&mut [T]; MOST_CALLS], piece: &Range<usize>) -> [&'a mut [T]; MOST_CALLS] {
+    rows.each_mut().map(|row| row.get_mut(piece.clone()).unwrap_or_default())
+}
+
+/// What functions give as is known, or else as it has been computed.
+fn known_or<'a, T>(
+    known: [&'a [T]; MOST_CALLS],
+    computed: [&'a mut [T]; MOST_CALLS],
+) -> [&'a [T]; MOST_CALLS] {
+    let computed: [&[T]; MOST_CALLS] = computed.map(|row| &*row);
+    each(&[][..], |k| if known[k].is_empty() { computed[k] } else { known[k] })
 }
 
 door! {
@@ -154,7 +170,7 @@ macro_rules! stages {
                 let x = each(&[][..], |k| &x[k][piece.clone()]);
                 let mut known = known_in(known, &piece);
                 let y = y.get_mut(piece.clone()).unwrap_or_default();
-                let mut rows = results.each_mut().map(|row| row.get_mut(piece.clone()).unwrap_or_default());
+                let mut rows = pieces_of(&mut results, &piece);
                 $(
                     if const { $nr < F::CALLS } && known[$nr].is_empty() {
                         let given = std::mem::take(&mut rows[$nr]);
@@ -201,9 +217,8 @@ pub(super) fn results<'a, T: Float, F: Formula<N>, const N: usize>(
     let last_is_known = !known[F::CALLS - 1].is_empty();
     let y = rows.next().filter(|_| !last_is_known).unwrap_or_default();
     let mut results = CallSet::first(F::CALLS).spread(rows);
-    give::<T, F, N>(f, x, known, y, results.each_mut().map(|row| &mut **row));
-    let results: [&[T]; MOST_CALLS] = results.map(|row| &*row);
-    each(&[][..], |k| if known[k].is_empty() { results[k] } else { known[k] })
+    give::<T, F, N>(f, x, known, y, pieces_of(&mut results, &(0..x[0].len())));
+    known_or(known, results)
 }
 
 /// What function `NR` gives. Whether that is right.
@@ -417,17 +432,18 @@ mod tests {
     #[test]
     fn loops_of_functions_have_the_bits_of_one_loop() {
         for n in [0, 1, 7, 512, 1500] {
-            check_loops::<f32, 1>(n);
-            check_loops::<f32, 4>(n);
+            check_loops::<f32, 2>(n);
             check_loops::<f64, 2>(n);
+            check_loops::<f32, MOST_CALLS>(n);
             check_loops::<f64, MOST_CALLS>(n);
         }
     }
 
-    /// A formula by chance: each step makes one of three numbers anew of itself and the next.
+    /// A formula by chance: each step makes one of three numbers anew of itself and the next. Each number of calls, and each step, is
+    /// seconds of compile time.
     #[derive(Clone, Copy)]
     struct ByChance<const CALLS: usize> {
-        steps: [u8; 10],
+        steps: [u8; 6],
     }
     impl<const CALLS: usize> Formula<3> for ByChance<CALLS> {
         const CALLS: usize = CALLS;
@@ -460,7 +476,7 @@ mod tests {
 
     #[test]
     fn formulas_by_chance_have_the_bits_of_one_loop() {
-        fn gradients<const CALLS: usize>(steps: [u8; 10], inputs: &[&[f64]]) -> Vec<Vec<Vec<String>>> {
+        fn gradients<const CALLS: usize>(steps: [u8; 6], inputs: &[&[f64]]) -> Vec<Vec<Vec<String>>> {
             let formula = ByChance::<CALLS> { steps };
             let given = run(&GivingKernel::new(formula), &inputs[1..], 1 + CALLS);
             let known: Vec<&[f64]> =
@@ -474,7 +490,7 @@ mod tests {
             found.iter().map(|found| bits(found)).collect()
         }
         let mut state = 7u64;
-        for _ in 0..150 {
+        for _ in 0..300 {
             let steps = std::array::from_fn(|_| {
                 state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
                 (state >> 33) as u8
@@ -485,8 +501,7 @@ mod tests {
             let slopes = bits(&run(&GradientKernel::new(whole, &[0, 1, 2]), &[g, x, w, g], 3));
             let expected = [value.clone(), value, slopes.clone(), slopes];
             assert!(gradients::<1>(steps, &[g, x, w, g]) == expected, "1: {steps:?}");
-            assert!(gradients::<3>(steps, &[g, x, w, g]) == expected, "3: {steps:?}");
-            assert!(gradients::<MOST_CALLS>(steps, &[g, x, w, g]) == expected, "all: {steps:?}");
+            assert!(gradients::<4>(steps, &[g, x, w, g]) == expected, "4: {steps:?}");
         }
     }
 

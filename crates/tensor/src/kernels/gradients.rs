@@ -1,5 +1,7 @@
 //! The block kernel of a formula's gradients: all that are wanted, in one pass over the operands.
 
+use std::ops::Range;
+
 use smallvec::SmallVec;
 
 use super::calls::{CallSet, Called, KnownInputs, MOST_CALLS};
@@ -99,8 +101,7 @@ impl<F: Formula<N>, const N: usize> GradientKernel<F, N> {
         let unwanted = N - self.wanted.len();
         let computes = KNOWS && self.known.calls() != CallSet::first(F::CALLS);
         if unwanted == 0 && !computes {
-            let out = out.map(|o| o.expect("every gradient is wanted once"));
-            return gradients::<T, F, N, KNOWS>(&self.formula, g, x, known, out);
+            return gradients::<T, F, N, KNOWS>(&self.formula, g, x, known, all_wanted(out));
         }
         // Of a constant condition only the branch that is taken is compiled.
         if const { has_loop_of_one::<F, N, KNOWS>() }
@@ -114,11 +115,8 @@ impl<F: Formula<N>, const N: usize> GradientKernel<F, N> {
         let mut rows = ScratchRows::new::<T>(unwanted + if computes { 1 + F::CALLS } else { 0 });
         for piece in pieces(g.len()) {
             let mut rows = rows.of::<T>(piece.len());
-            let out = out.each_mut().map(|o| match o {
-                Some(o) => &mut o[piece.clone()],
-                None => rows.next().expect("one row for each that is not wanted"),
-            });
-            let (g, x) = (&g[piece.clone()], x.map(|x| &x[piece.clone()]));
+            let out = piece_or_row(&mut out, &piece, &mut rows);
+            let (g, x) = (&g[piece.clone()], each(&[][..], |k| &x[k][piece.clone()]));
             let known = known_in(known, &piece);
             let known = if computes { results::<T, F, N>(&self.formula, x, known, rows) } else { known };
             gradients::<T, F, N, KNOWS>(&self.formula, g, x, known, out);
@@ -305,6 +303,25 @@ where
     }
 }
 
+// The next two are no closures where they are called: those would be generated for every formula.
+
+/// Where the gradients go, all of which are wanted.
+fn all_wanted<T, const N: usize>(out: [Option<&mut [T]>; N]) -> [&mut [T]; N] {
+    out.map(|o| o.expect("every gradient is wanted once"))
+}
+
+/// Where the gradients of a piece go: a wanted one to its place, any other to the next row.
+fn piece_or_row<'a, T, const N: usize>(
+    out: &'a mut [Option<&mut [T]>; N],
+    piece: &Range<usize>,
+    rows: &mut impl Iterator<Item = &'a mut [T]>,
+) -> [&'a mut [T]; N] {
+    out.each_mut().map(|o| match o {
+        Some(o) => &mut o[piece.clone()],
+        None => rows.next().expect("one row for each that is not wanted"),
+    })
+}
+
 /// The gradients of all inputs.
 #[inline(always)]
 fn slopes<R: Real, F: Formula<N>, const N: usize>(formula: &F, g: R, x: [R; N]) -> [R; N]
@@ -381,7 +398,10 @@ macro_rules! loops {
                 for i in 0..n {
                     let slopes = slopes_at::<R, T, F, N, KNOWS>(f, g, x, known, i);
                     let mut slopes = slopes.iter();
-                    $($out[i] = slopes.next().map_or(T::of(0.0), |slope| slope.result(&mut gathered));)+
+                    $($out[i] = match slopes.next() {
+                        Some(slope) => slope.result(&mut gathered),
+                        None => T::of(0.0),
+                    };)+
                 }
                 R::are_right(gathered)
             }

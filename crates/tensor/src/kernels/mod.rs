@@ -96,6 +96,12 @@ macro_rules! by_length {
             _ => $loop::<$t, 0> $arguments,
         }
     };
+    ($n:expr, [$($known:literal)*], $loop:ident::<$t:ty, $constant:ident> $arguments:tt) => {
+        match $n {
+            $($known => $loop::<$t, $constant, $known> $arguments,)*
+            _ => $loop::<$t, $constant, 0> $arguments,
+        }
+    };
 }
 use by_length;
 

@@ -131,7 +131,7 @@ impl<'a> SweepPair<'a> {
             }
         }
         // Lines and planes as long as the window's: what lies between those of the results is summed, too, and left.
-        let n = self.spread(&tile, &window);
+        let n = self.reach(&tile, &window);
         let mut sums: Room<T> = Room::new(R * n);
         let is_wide = level() == Level::Avx512;
         let abreast = if is_wide { ABREAST } else { FEWER_ABREAST };
@@ -158,7 +158,7 @@ impl<'a> SweepPair<'a> {
     }
 
     /// How far it is from the first result of a tile to behind its last, in lines and planes as long as the window's.
-    fn spread(&self, tile: &ConvTile, window: &Window<'_>) -> usize {
+    fn reach(&self, tile: &ConvTile, window: &Window<'_>) -> usize {
         (tile.items - 1) * window.plane() + (tile.count[0] - 1) * window.pitch() + tile.count[1]
     }
 
@@ -186,7 +186,7 @@ impl<'a> SweepPair<'a> {
                 })
                 .collect();
             let [rows, cols] = tile.count;
-            let n = self.spread(&tile, &window);
+            let n = self.reach(&tile, &window);
             let inside = &|i: usize| {
                 let place = i % window.plane();
                 i < n && place / window.pitch() < rows && place % window.pitch() < cols
@@ -212,7 +212,7 @@ impl<'a> SweepPair<'a> {
         window: &Window<'_>,
     ) -> Room<T> {
         let ([rows, cols], [height, width]) = (tile.count, self.sweeps.map(|s| s.count));
-        let mut spaced: Room<T> = Room::new(self.spread(tile, window).next_multiple_of(LANES));
+        let mut spaced: Room<T> = Room::new(self.reach(tile, window).next_multiple_of(LANES));
         spaced.as_mut_slice().fill(T::default());
         for (image, lines) in spaced.as_mut_slice().chunks_mut(window.plane()).enumerate().take(tile.items) {
             let plane = (tile.item + image) * x.groups * x.rows + channel;

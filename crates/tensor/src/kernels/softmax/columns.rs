@@ -134,7 +134,7 @@ fn write_plane<const FMA: bool, T: RowFloat, F: RowFormula>(
     };
     if !F::TRAITS.plain {
         for (block, terms) in results.chunks_mut(abreast * n).enumerate() {
-            let [x, y] = [a, b].map(|t| t.lines(block * abreast, terms.len()));
+            let (x, y) = (a.lines(block * abreast, terms.len()), b.lines(block * abreast, terms.len()));
             for j in 0..terms.len() {
                 terms[j] = f.term(Lane::<T, FMA>(x[j]), Lane(y[j])).0;
             }
@@ -168,7 +168,7 @@ fn write_plane<const FMA: bool, T: RowFloat, F: RowFormula>(
     }
     repeat(sums, n);
     for (block, results) in results.chunks_mut(abreast * n).enumerate() {
-        let [x, y] = [a, b].map(|t| t.lines(block * abreast, results.len()));
+        let (x, y) = (a.lines(block * abreast, results.len()), b.lines(block * abreast, results.len()));
         let s = &sums[..results.len()];
         for j in 0..results.len() {
             results[j] = f.result(Lane::<T, FMA>(x[j]), Lane(y[j]), Lane(results[j]), Lane(s[j])).0;
