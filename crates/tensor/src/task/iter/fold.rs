@@ -1,10 +1,12 @@
 //! The fold: a walk whose blocks are folded into accumulators, so that nothing large is stored before it is reduced.
 
+use std::cmp::Reverse;
+
 use smallvec::{SmallVec, smallvec};
 
 use super::elements::Elements;
 use super::fold_table::FoldTable;
-use super::order::{FoldOrder, is_in_order};
+use super::order::{FirstSums, FoldOrder, is_in_order};
 use super::plan::broadcast_stride;
 use super::sink::{Goal, Outputs, fold_each};
 use super::straight::LONG_ROW;
@@ -71,11 +73,16 @@ pub(crate) fn fold(
         let table = match operands[0].is_direct(shape) {
             true => FoldTable::new(shape, kept, None),
             false => as_it_lies(&operands[0], shape, kept)
-                .and_then(|(shape, kept, step)| FoldTable::apart(&shape, &kept, None, step)),
+                .and_then(|(shape, kept, step)| FoldTable::apart(&shape, &kept, step, None)),
         };
         if let Some(table) = table {
             let data = operands[0].data.range(operands[0].offset, table.len());
             return table.fold(fold, Elements::Stored(data), kept_of(shape, kept), prior);
+        }
+        if prior.is_none()
+            && let Some(turned) = Turned::new(&operands[0], shape, kept)
+        {
+            return turned.fold(fold, &operands[0]);
         }
     }
     let goal = Goal { output: 0, kept: Dims::from_slice(kept), prior };
@@ -235,6 +242,92 @@ fn as_it_lies(op: &Operand<'_>, shape: &[usize], kept: &[bool]) -> Option<Descri
     Some((order.iter().map(|&a| sizes[a]).collect(), order.iter().map(|&a| kept[axes[a]]).collect(), step))
 }
 
+/// A fold of an operand whose kept axes lie in another order than those of the shape, as it lies: the results, which are fewer, are
+/// turned, and not the elements. Of 4,000 to 6 million elements whose axes are turned around sums of a middle axis take 0.06 to 0.47 of the time of a walk, which
+/// lays all of them out.
+struct Turned {
+    table: FoldTable,
+    /// the axes that are kept, as they lie
+    kept: Axes,
+    result: Shape,
+}
+
+type Axes = SmallVec<[usize; 4]>;
+
+impl Turned {
+    fn new(op: &Operand<'_>, shape: &[usize], kept: &[bool]) -> Option<Turned> {
+        if op.shape != shape || shape.contains(&0) {
+            return None;
+        }
+        let axes: Axes = (0..shape.len()).filter(|&axis| shape[axis] != 1).collect();
+        let mut lying = axes.clone();
+        lying.sort_by_key(|&axis| (Reverse(op.stride(axis)), axis));
+        if lying == axes {
+            return None;
+        }
+        let (wanted, found) = (steps(op, &axes, kept), steps(op, &lying, kept));
+        let told = wanted.of_columns(&found).map(|segment| (wanted.leaf, segment));
+        if told.is_none() && wanted != found {
+            return None;
+        }
+        let sizes: Axes = lying.iter().map(|&axis| shape[axis]).collect();
+        let strides: SmallVec<[isize; 4]> = lying.iter().map(|&axis| op.stride(axis)).collect();
+        let are_kept: SmallVec<[bool; 4]> = lying.iter().map(|&axis| kept[axis]).collect();
+        let turned = Operand { shape: &sizes, strides: Some(&strides), ..*op };
+        let (shape, described, step) = as_it_lies(&turned, &sizes, &are_kept)?;
+        let table = FoldTable::apart(&shape, &described, step, told)?;
+        lying.retain(|axis| kept[*axis]);
+        Some(Turned { table, kept: lying, result: kept_of(op.shape, kept) })
+    }
+
+    fn fold(self, fold: Fold, op: &Operand<'_>) -> Result<Tensor> {
+        let data = op.data.range(op.offset, self.table.len());
+        let sizes = Shape(self.kept.iter().map(|&axis| op.shape[axis]).collect());
+        let folded = self.table.fold(fold, Elements::Stored(data), sizes, None)?;
+        let mut order: Axes = (0..self.kept.len()).collect();
+        order.sort_by_key(|&place| self.kept[place]);
+        let order: SmallVec<[isize; 4]> = order.into_iter().map(|place| place as isize).collect();
+        folded.permute(&order[..])?.laid_out(fold.op)?.reshape(&self.result[..])
+    }
+}
+
+/// What decides on the bits of a result of a fold.
+#[derive(PartialEq)]
+struct Steps {
+    leaf: FirstSums,
+    /// of each axis that is reduced, outermost first: which it is, how long, how much of it a segment has, and whether leaves reach across
+    reduced: SmallVec<[(usize, usize, usize, bool); 4]>,
+}
+
+impl Steps {
+    /// How many rows a segment has, if results are folded column by column and rows are those of these other steps, whose segments and
+    /// leaves, which depend on what else is kept, are others.
+    fn of_columns(&self, other: &Steps) -> Option<usize> {
+        let are_columns = self.leaf == FirstSums::of_columns(usize::MAX)
+            && matches!(other.leaf, FirstSums::Rows { .. })
+            && self.reduced.len() == other.reduced.len()
+            && self.reduced.iter().zip(&other.reduced).all(|(a, b)| a.0 == b.0 && a.3 && b.3);
+        let inner = self.reduced.iter().skip(1);
+        let are_whole = inner.clone().all(|&(_, size, chunk, _)| chunk == size);
+        if are_columns && are_whole {
+            Some(self.reduced.first()?.2 * inner.map(|axis| axis.1).product::<usize>())
+        } else {
+            None
+        }
+    }
+}
+
+/// The steps of a fold of these axes in this order.
+fn steps(op: &Operand<'_>, axes: &[usize], kept: &[bool]) -> Steps {
+    let sizes: Axes = axes.iter().map(|&axis| op.shape[axis]).collect();
+    let strides: SmallVec<[isize; 4]> = axes.iter().map(|&axis| op.stride(axis)).collect();
+    let order = FoldOrder::new(&sizes, &strides, &|axis| kept[axes[axis]]);
+    let places = order.axes.iter().enumerate().filter(|(_, axis)| !kept[axes[**axis]]);
+    let described =
+        places.map(|(at, &axis)| (axes[axis], sizes[axis], order.chunks[at], order.rows.contains(&at)));
+    Steps { leaf: order.leaf, reduced: described.collect() }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -244,7 +337,7 @@ mod tests {
     fn layers_and_bands_are_tables() {
         let is_table = |x: &Tensor, kept: &[bool]| {
             let found = as_it_lies(&Operand::new(x, x.dtype()), x.shape(), kept);
-            found.is_some_and(|(shape, kept, step)| FoldTable::apart(&shape, &kept, None, step).is_some())
+            found.is_some_and(|(shape, kept, step)| FoldTable::apart(&shape, &kept, step, None).is_some())
         };
         let images = Tensor::ones([70, 32, 7, 7]);
         assert!(is_table(&images, &[false, true, false, false]));

@@ -57,15 +57,26 @@ const STRETCH: usize = 4096;
 impl FoldTable {
     /// A table of up to so many elements that are computed at once, or of what lies in memory.
     pub(super) fn new(shape: &[usize], kept: &[bool], computed: Option<usize>) -> Option<FoldTable> {
-        FoldTable::apart(shape, kept, computed, None)
+        FoldTable::of(shape, kept, computed, None, None)
     }
 
-    /// The same where what lies together, the columns, does so far apart, if it does.
+    /// The same of what lies in memory, where what lies together, the columns, does so far apart, if it does. The leaves and segments of
+    /// columns may be those of another order.
     pub(super) fn apart(
+        shape: &[usize],
+        kept: &[bool],
+        step: Option<usize>,
+        told: Option<(FirstSums, usize)>,
+    ) -> Option<FoldTable> {
+        FoldTable::of(shape, kept, None, step, told)
+    }
+
+    fn of(
         shape: &[usize],
         kept: &[bool],
         computed: Option<usize>,
         step: Option<usize>,
+        told: Option<(FirstSums, usize)>,
     ) -> Option<FoldTable> {
         let (is_computed, at_once) = (computed.is_some(), computed.unwrap_or(GRAIN));
         let (mut groups, mut innermost) = (SmallVec::<[(bool, usize); 4]>::new(), 1);
@@ -88,6 +99,10 @@ impl FoldTable {
             }
             _ => return None,
         };
+        if let Some((leaf, segment)) = told {
+            let step = step.unwrap_or(cols);
+            return (!by_row).then_some(FoldTable { layers, batch, rows, cols, step, leaf, segment });
+        }
         let segment = match layers * batch * rows * cols {
             0 => return None,
             n if n <= at_once => n,
@@ -233,8 +248,18 @@ impl FoldTable {
         };
         if batch > 1 {
             let grain = piece(batch * rows * cols).div_ceil(rows * cols);
-            return results.fold(batch, cols, grain, &|first, len, wide| {
-                part(wide, first * rows * step, rows, (len, cols));
+            return results.fold(batch, cols, grain, &|first, len, mut wide| {
+                if segment >= rows {
+                    return part(wide, first * rows * step, rows, (len, cols));
+                }
+                for table in 0..len {
+                    for row in (0..rows).step_by(segment) {
+                        let (start, height) = ((first + table) * rows + row, segment.min(rows - row));
+                        let mut each = folding.start(cols);
+                        part(each.all(), start * step, height, (1, cols));
+                        folding.merge(wide.from(table * cols), &each, 0, cols);
+                    }
+                }
             });
         }
         if segment >= rows {

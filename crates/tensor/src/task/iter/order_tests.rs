@@ -59,7 +59,8 @@ fn numbers(shape: &[usize], dtype: DType, dice: &mut Dice) -> Tensor {
     Tensor::from_vec((0..n).map(one).collect::<Vec<f64>>(), shape).unwrap().to(dtype)
 }
 
-/// The same numbers lying in another way: as they are, transposed, with gaps, backwards, as a band of columns.
+/// The same numbers lying in another way: as they are, transposed, with gaps, backwards, as a band of columns, with all axes turned around or
+/// moved by one.
 fn laid_out(t: Tensor, way: usize) -> Tensor {
     match way {
         1 if t.rank() > 1 => t.transpose(0, -1).unwrap().contiguous().transpose(0, -1).unwrap(),
@@ -69,6 +70,11 @@ fn laid_out(t: Tensor, way: usize) -> Tensor {
             t.pad([2, 5]).unwrap().narrow(-1, 2, n).unwrap()
         }
         3 => t.flip(-1).unwrap().contiguous().flip(-1).unwrap(),
+        5 => {
+            let order: Vec<isize> = (0..t.rank() as isize).rev().collect();
+            t.permute(&order[..]).unwrap().contiguous().permute(&order[..]).unwrap()
+        }
+        6 if t.rank() > 1 => t.movedim(0, -1).unwrap().contiguous().movedim(-1, 0).unwrap(),
         _ => t,
     }
 }
@@ -303,7 +309,7 @@ fn a_fold_has_the_same_bits_whoever_walks_it() {
         for dtype in [DType::F32, DType::F64] {
             let mut kept = some_axes(shape.len(), dice);
             kept[dice.below(shape.len())] = false;
-            check(shape, &kept, dice.below(4), dtype, dice);
+            check(shape, &kept, dice.below(7), dtype, dice);
         }
     }
 }
@@ -351,7 +357,32 @@ fn small_shapes_by_chance() {
         let shape: Vec<usize> = (0..rank).map(|_| 1 + dice.below(longest)).collect();
         let mut kept = some_axes(rank, dice);
         kept[dice.below(rank)] = false;
-        check(&shape, &kept, dice.below(4), if dice.below(2) == 0 { DType::F32 } else { DType::F64 }, dice);
+        check(&shape, &kept, dice.below(7), if dice.below(2) == 0 { DType::F32 } else { DType::F64 }, dice);
+    }
+}
+
+/// Axes that lie in another order than they are kept in: many and few results beside each other, segments, leaves of rows.
+#[test]
+fn turned_tensors() {
+    let dice = &mut Dice(6);
+    let shapes: [&[usize]; 7] = [
+        &[300, 25, 5],
+        &[8, 500, 10, 7],
+        &[10, 500, 4, 4],
+        &[7, 3, 11, 5],
+        &[40, 3, 50, 2, 9],
+        &[3000, 2, 30],
+        &[5, 2000, 40],
+    ];
+    for shape in shapes {
+        for axis in 0..shape.len() {
+            for way in [1, 5, 6] {
+                let mut kept = vec![true; shape.len()];
+                kept[axis] = false;
+                kept[(axis + 2) % shape.len()] = dice.below(3) > 0;
+                check(shape, &kept, way, [DType::F32, DType::F64][dice.below(2)], dice);
+            }
+        }
     }
 }
 
