@@ -11,6 +11,7 @@ use crate::buffer::Room;
 use crate::kernels::doors::door;
 use crate::kernels::each;
 use crate::kernels::lane::{Float, fold_lanes};
+use crate::kernels::lay_out::copy_run;
 use crate::kernels::level::{Level, level};
 use crate::kernels::{Ahead, Scattered};
 use crate::threads::split_work;
@@ -218,7 +219,7 @@ impl<'a> SweepPair<'a> {
             let plane = (tile.item + image) * x.groups * x.rows + channel;
             for (i, line) in lines.chunks_mut(window.pitch()).enumerate().take(rows) {
                 let at = (plane * height + tile.from[0] + i) * width + tile.from[1];
-                line[..cols].copy_from_slice(&x.gradient[at..][..cols]);
+                copy_run(&x.gradient[at..], &mut line[..cols]);
             }
         }
         spaced

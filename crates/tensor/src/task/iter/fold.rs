@@ -17,7 +17,7 @@ use crate::dtype::{BlockMut, DType};
 use crate::error::Result;
 use crate::kernels::{BlockKernel, are_added, doors, stays_in_cache};
 use crate::shape::{Dims, Shape};
-use crate::tensor::Tensor;
+use crate::tensor::{Tensor, is_row_major};
 use crate::threads::{GRAIN, split_work};
 
 /// The foldings there are.
@@ -54,6 +54,18 @@ pub(crate) fn fold(
         prior.make_writable(fold.op)?;
     }
     if let Some(kernel) = kernel {
+        if let Some(order) = order_of_lead(operands, shape, kept) {
+            let result = kept_of(shape, kept);
+            let turned = Reordered::new(operands, shape, &order);
+            let prior = match prior {
+                Some(prior) => Some(prior.reshape(&kept_of(&turned.shape, &reordered(kept, &order))[..])?),
+                None => None,
+            };
+            let kept = reordered(kept, &order);
+            let folded =
+                self::fold(fold, Some(kernel), &turned.operands(operands), &turned.shape, &kept, prior)?;
+            return folded.reshape(&result[..]);
+        }
         if let (Some(sum), false) = (&mut prior, kept.contains(&false))
             && let Some(computed) = few(kernel, (1, false), operands, shape, fold.dtype)
         {
@@ -240,6 +252,63 @@ fn as_it_lies(op: &Operand<'_>, shape: &[usize], kept: &[bool]) -> Option<Descri
         next *= sizes[axis] as isize;
     }
     Some((order.iter().map(|&a| sizes[a]).collect(), order.iter().map(|&a| kept[axes[a]]).collect(), step))
+}
+
+/// The axes in the order in which the first operand that moves along all of them lies, if it is another one than that of the shape and kept
+/// axes stay in theirs: in the new order the fold is the same (Note [The order of a sum]), and needs no plan as often as any. The fused sum of a product
+/// of [300, 5, 4] or [5, 32, 50, 32] whose first operand is turned takes half of the time.
+fn order_of_lead(operands: &[Operand<'_>], shape: &[usize], kept: &[bool]) -> Option<Axes> {
+    let stride = |o: &Operand<'_>, axis: usize| broadcast_stride(o, axis, shape.len()).unsigned_abs();
+    let moves = |o: &&Operand<'_>| (0..shape.len()).all(|axis| shape[axis] == 1 || stride(o, axis) != 0);
+    let lead = operands.iter().find(moves)?;
+    // An axis of one element stays behind the one before it.
+    let mut reach: SmallVec<[usize; 4]> = SmallVec::with_capacity(shape.len());
+    for (axis, &size) in shape.iter().enumerate() {
+        let before = reach.last().copied().unwrap_or(usize::MAX);
+        reach.push(if size == 1 { before } else { stride(lead, axis) });
+    }
+    if reach.is_sorted_by(|a, b| a >= b) {
+        return None;
+    }
+    let mut order: Axes = (0..shape.len()).collect();
+    order.sort_by_key(|&axis| Reverse(reach[axis]));
+    order.iter().filter(|axis| kept[**axis]).is_sorted().then_some(order)
+}
+
+fn reordered<T: Copy>(axes: &[T], order: &[usize]) -> SmallVec<[T; 4]>
+where
+    [T; 4]: smallvec::Array<Item = T>,
+{
+    order.iter().map(|&axis| axes[axis]).collect()
+}
+
+/// Operands of a shape whose axes are in another order.
+struct Reordered {
+    shape: Axes,
+    /// of each operand, sizes and strides
+    own: SmallVec<[(Axes, SmallVec<[isize; 4]>); 4]>,
+}
+
+impl Reordered {
+    fn new(operands: &[Operand<'_>], shape: &[usize], order: &[usize]) -> Reordered {
+        let rank = shape.len();
+        let own = operands.iter().map(|o| {
+            let size = |axis: usize| (axis + o.shape.len()).checked_sub(rank).map_or(1, |own| o.shape[own]);
+            let sizes = order.iter().map(|&axis| size(axis)).collect();
+            (sizes, order.iter().map(|&axis| broadcast_stride(o, axis, rank)).collect())
+        });
+        Reordered { shape: reordered(shape, order), own: own.collect() }
+    }
+
+    fn operands<'a>(&'a self, operands: &[Operand<'a>]) -> SmallVec<[Operand<'a>; 4]> {
+        let one = |(o, (shape, strides)): (&Operand<'a>, &'a (Axes, SmallVec<[isize; 4]>))| Operand {
+            shape,
+            strides: Some(strides),
+            row_major: is_row_major(shape, strides),
+            ..*o
+        };
+        operands.iter().zip(&self.own).map(one).collect()
+    }
 }
 
 /// A fold of an operand whose kept axes lie in another order than those of the shape, as it lies: the results, which are fewer, are
