@@ -158,7 +158,7 @@ fn compute_all(
     Some(computed)
 }
 
-fn kept_of(shape: &[usize], kept: &[bool]) -> Shape {
+pub(super) fn kept_of(shape: &[usize], kept: &[bool]) -> Shape {
     Shape(shape.iter().zip(kept).filter(|k| *k.1).map(|k| *k.0).collect())
 }
 
@@ -257,7 +257,7 @@ fn as_it_lies(op: &Operand<'_>, shape: &[usize], kept: &[bool]) -> Option<Descri
 /// The axes in the order in which the first operand that moves along all of them lies, if it is another one than that of the shape and kept
 /// axes stay in theirs: in the new order the fold is the same (Note [The order of a sum]), and needs no plan as often as any. The fused sum of a product
 /// of [300, 5, 4] or [5, 32, 50, 32] whose first operand is turned takes half of the time.
-fn order_of_lead(operands: &[Operand<'_>], shape: &[usize], kept: &[bool]) -> Option<Axes> {
+pub(super) fn order_of_lead(operands: &[Operand<'_>], shape: &[usize], kept: &[bool]) -> Option<Axes> {
     let stride = |o: &Operand<'_>, axis: usize| broadcast_stride(o, axis, shape.len()).unsigned_abs();
     let moves = |o: &&Operand<'_>| (0..shape.len()).all(|axis| shape[axis] == 1 || stride(o, axis) != 0);
     let lead = operands.iter().find(moves)?;
@@ -275,7 +275,7 @@ fn order_of_lead(operands: &[Operand<'_>], shape: &[usize], kept: &[bool]) -> Op
     order.iter().filter(|axis| kept[**axis]).is_sorted().then_some(order)
 }
 
-fn reordered<T: Copy>(axes: &[T], order: &[usize]) -> SmallVec<[T; 4]>
+pub(super) fn reordered<T: Copy>(axes: &[T], order: &[usize]) -> SmallVec<[T; 4]>
 where
     [T; 4]: smallvec::Array<Item = T>,
 {
@@ -283,14 +283,14 @@ where
 }
 
 /// Operands of a shape whose axes are in another order.
-struct Reordered {
-    shape: Axes,
+pub(super) struct Reordered {
+    pub(super) shape: Axes,
     /// of each operand, sizes and strides
     own: SmallVec<[(Axes, SmallVec<[isize; 4]>); 4]>,
 }
 
 impl Reordered {
-    fn new(operands: &[Operand<'_>], shape: &[usize], order: &[usize]) -> Reordered {
+    pub(super) fn new(operands: &[Operand<'_>], shape: &[usize], order: &[usize]) -> Reordered {
         let rank = shape.len();
         let own = operands.iter().map(|o| {
             let size = |axis: usize| (axis + o.shape.len()).checked_sub(rank).map_or(1, |own| o.shape[own]);
@@ -300,7 +300,7 @@ impl Reordered {
         Reordered { shape: reordered(shape, order), own: own.collect() }
     }
 
-    fn operands<'a>(&'a self, operands: &[Operand<'a>]) -> SmallVec<[Operand<'a>; 4]> {
+    pub(super) fn operands<'a>(&'a self, operands: &[Operand<'a>]) -> SmallVec<[Operand<'a>; 4]> {
         let one = |(o, (shape, strides)): (&Operand<'a>, &'a (Axes, SmallVec<[isize; 4]>))| Operand {
             shape,
             strides: Some(strides),
@@ -321,7 +321,7 @@ struct Turned {
     result: Shape,
 }
 
-type Axes = SmallVec<[usize; 4]>;
+pub(super) type Axes = SmallVec<[usize; 4]>;
 
 impl Turned {
     fn new(op: &Operand<'_>, shape: &[usize], kept: &[bool]) -> Option<Turned> {

@@ -10,7 +10,7 @@ use std::cmp::Reverse;
 use smallvec::{SmallVec, smallvec};
 
 use super::cut::{Cut, CutPoints, Ranges};
-use super::fold::stored;
+use super::fold::{Axes, Reordered, kept_of, order_of_lead, reordered, stored};
 use super::folding::{Folding, folding};
 use super::order::{FoldOrder, MAX_PARTS};
 use super::outcome::Outcome;
@@ -388,12 +388,59 @@ pub(crate) fn fold_each(
     if let Some(walk) = together {
         return walk.run(goals);
     }
+    if let Some(kernel) = kernel
+        && may_store()
+        && let Some(turned) = Turning::new(operands, shape, &goals)
+        && let Some(mut stored) =
+            stored(kernel, &turned.axes.operands(operands), &turned.axes.shape, fold.dtype)
+    {
+        return goals
+            .into_iter()
+            .map(|goal| turned.fold(fold, &mut stored[goal.output], shape, goal))
+            .collect();
+    }
     let mut results = SmallVec::new();
     for goal in goals {
         let alone = walk(std::slice::from_ref(&goal)).expect("a walk for a single goal");
         results.extend(alone.run(smallvec![goal])?);
     }
     Ok(results)
+}
+
+/// Outputs that are stored in the order in which the lead lies: sums are those of that order, and what is wanted whole is turned. The gradients of the fused
+/// `x * y + z`, `x` turned, take 0.08 of the time of walks apart for 6,000 elements with a factor along the middle axis, and 0.6 to 0.75 for 256,000 and 120,000.
+struct Turning {
+    axes: Reordered,
+    order: Axes,
+}
+
+impl Turning {
+    /// `None` if the lead lies as the shape says, or kept axes do not stay in their order.
+    fn new(operands: &[Operand<'_>], shape: &[usize], goals: &[Goal]) -> Option<Turning> {
+        let order = order_of_lead(operands, shape, &Dims::from_elem(false, shape.len()))?;
+        let stays = |goal: &Goal| order.iter().filter(|axis| goal.kept[**axis]).is_sorted();
+        let fits = |goal: &Goal| if goal.kept.contains(&false) { stays(goal) } else { goal.prior.is_none() };
+        let axes = Reordered::new(operands, shape, &order);
+        goals.iter().all(fits).then_some(Turning { axes, order })
+    }
+
+    fn fold(&self, fold: Fold, elements: &mut Handle, shape: &[usize], goal: Goal) -> Result<Tensor> {
+        let is_whole = !goal.kept.contains(&false);
+        let own = kept_of(shape, &goal.kept);
+        let kept: Dims<bool> = reordered(&goal.kept, &self.order).into_iter().collect();
+        let prior = match goal.prior {
+            Some(prior) => Some(prior.reshape(&kept_of(&self.axes.shape, &kept)[..])?),
+            None => None,
+        };
+        let folded =
+            fold_stored(fold, elements, &self.axes.shape, Goal { output: goal.output, kept, prior })?;
+        if !is_whole {
+            return folded.reshape(&own[..]);
+        }
+        let mut back: SmallVec<[isize; 4]> = smallvec![0; shape.len()];
+        self.order.iter().zip(0..).for_each(|(&axis, place)| back[axis] = place);
+        folded.permute(&back[..])?.laid_out(fold.op)
+    }
 }
 
 /// Folds what a kernel has computed, or hands it out if it is wanted as it is.
