@@ -1,23 +1,22 @@
 //! The fold: a walk whose blocks are folded into accumulators, so that nothing large is stored before it is reduced.
 
-use std::cmp::Reverse;
-
 use smallvec::{SmallVec, smallvec};
 
 use super::elements::Elements;
 use super::fold_table::FoldTable;
-use super::order::{FirstSums, FoldOrder, is_in_order};
+use super::order::{FoldOrder, is_in_order};
 use super::plan::broadcast_stride;
 use super::sink::{Goal, Outputs, fold_each};
 use super::straight::LONG_ROW;
 use super::stream::worth_streaming;
+use super::turned::{Reordered, Turned, order_of_lead, reordered};
 use super::{Operand, flat, pieces};
 use crate::buffer::{Handle, Storage};
 use crate::dtype::{BlockMut, DType};
 use crate::error::Result;
 use crate::kernels::{BlockKernel, are_added, doors, stays_in_cache};
 use crate::shape::{Dims, Shape};
-use crate::tensor::{Tensor, is_row_major};
+use crate::tensor::Tensor;
 use crate::threads::{GRAIN, split_work};
 
 /// The foldings there are.
@@ -225,11 +224,11 @@ pub(super) fn at_once(
 }
 
 /// The sizes of axes, which are kept, and how far apart what lies together does, where not all does.
-type Described = (SmallVec<[usize; 4]>, SmallVec<[bool; 4]>, Option<usize>);
+pub(super) type Described = (SmallVec<[usize; 4]>, SmallVec<[bool; 4]>, Option<usize>);
 
 /// The axes of an operand in the order in which they are folded, if its elements lie in that order, and without a gap but for one behind
 /// the innermost axes that are all kept or all reduced: those of a transposed one do, mostly, and of a band of columns.
-fn as_it_lies(op: &Operand<'_>, shape: &[usize], kept: &[bool]) -> Option<Described> {
+pub(super) fn as_it_lies(op: &Operand<'_>, shape: &[usize], kept: &[bool]) -> Option<Described> {
     let elements = shape.iter().fold(1usize, |n, &size| n.saturating_mul(size));
     if elements == 0 || op.shape != shape || op.data.dtype() != op.want || elements > op.data.len() {
         return None;
@@ -252,149 +251,6 @@ fn as_it_lies(op: &Operand<'_>, shape: &[usize], kept: &[bool]) -> Option<Descri
         next *= sizes[axis] as isize;
     }
     Some((order.iter().map(|&a| sizes[a]).collect(), order.iter().map(|&a| kept[axes[a]]).collect(), step))
-}
-
-/// The axes in the order in which the first operand that moves along all of them lies, if it is another one than that of the shape and kept
-/// axes stay in theirs: in the new order the fold is the same (Note [The order of a sum]), and needs no plan as often as any. The fused sum of a product
-/// of [300, 5, 4] or [5, 32, 50, 32] whose first operand is turned takes half of the time.
-pub(super) fn order_of_lead(operands: &[Operand<'_>], shape: &[usize], kept: &[bool]) -> Option<Axes> {
-    let stride = |o: &Operand<'_>, axis: usize| broadcast_stride(o, axis, shape.len()).unsigned_abs();
-    let moves = |o: &&Operand<'_>| (0..shape.len()).all(|axis| shape[axis] == 1 || stride(o, axis) != 0);
-    let lead = operands.iter().find(moves)?;
-    // An axis of one element stays behind the one before it.
-    let mut reach: SmallVec<[usize; 4]> = SmallVec::with_capacity(shape.len());
-    for (axis, &size) in shape.iter().enumerate() {
-        let before = reach.last().copied().unwrap_or(usize::MAX);
-        reach.push(if size == 1 { before } else { stride(lead, axis) });
-    }
-    if reach.is_sorted_by(|a, b| a >= b) {
-        return None;
-    }
-    let mut order: Axes = (0..shape.len()).collect();
-    order.sort_by_key(|&axis| Reverse(reach[axis]));
-    order.iter().filter(|axis| kept[**axis]).is_sorted().then_some(order)
-}
-
-pub(super) fn reordered<T: Copy>(axes: &[T], order: &[usize]) -> SmallVec<[T; 4]>
-where
-    [T; 4]: smallvec::Array<Item = T>,
-{
-    order.iter().map(|&axis| axes[axis]).collect()
-}
-
-/// Operands of a shape whose axes are in another order.
-pub(super) struct Reordered {
-    pub(super) shape: Axes,
-    /// of each operand, sizes and strides
-    own: SmallVec<[(Axes, SmallVec<[isize; 4]>); 4]>,
-}
-
-impl Reordered {
-    pub(super) fn new(operands: &[Operand<'_>], shape: &[usize], order: &[usize]) -> Reordered {
-        let rank = shape.len();
-        let own = operands.iter().map(|o| {
-            let size = |axis: usize| (axis + o.shape.len()).checked_sub(rank).map_or(1, |own| o.shape[own]);
-            let sizes = order.iter().map(|&axis| size(axis)).collect();
-            (sizes, order.iter().map(|&axis| broadcast_stride(o, axis, rank)).collect())
-        });
-        Reordered { shape: reordered(shape, order), own: own.collect() }
-    }
-
-    pub(super) fn operands<'a>(&'a self, operands: &[Operand<'a>]) -> SmallVec<[Operand<'a>; 4]> {
-        let one = |(o, (shape, strides)): (&Operand<'a>, &'a (Axes, SmallVec<[isize; 4]>))| Operand {
-            shape,
-            strides: Some(strides),
-            row_major: is_row_major(shape, strides),
-            ..*o
-        };
-        operands.iter().zip(&self.own).map(one).collect()
-    }
-}
-
-/// A fold of an operand whose kept axes lie in another order than those of the shape, as it lies: the results, which are fewer, are
-/// turned, and not the elements. Of 4,000 to 6 million elements whose axes are turned around sums of a middle axis take 0.06 to 0.47 of the time of a walk, which
-/// lays all of them out.
-struct Turned {
-    table: FoldTable,
-    /// the axes that are kept, as they lie
-    kept: Axes,
-    result: Shape,
-}
-
-pub(super) type Axes = SmallVec<[usize; 4]>;
-
-impl Turned {
-    fn new(op: &Operand<'_>, shape: &[usize], kept: &[bool]) -> Option<Turned> {
-        if op.shape != shape || shape.contains(&0) {
-            return None;
-        }
-        let axes: Axes = (0..shape.len()).filter(|&axis| shape[axis] != 1).collect();
-        let mut lying = axes.clone();
-        lying.sort_by_key(|&axis| (Reverse(op.stride(axis)), axis));
-        if lying == axes {
-            return None;
-        }
-        let (wanted, found) = (steps(op, &axes, kept), steps(op, &lying, kept));
-        let told = wanted.of_columns(&found).map(|segment| (wanted.leaf, segment));
-        if told.is_none() && wanted != found {
-            return None;
-        }
-        let sizes: Axes = lying.iter().map(|&axis| shape[axis]).collect();
-        let strides: SmallVec<[isize; 4]> = lying.iter().map(|&axis| op.stride(axis)).collect();
-        let are_kept: SmallVec<[bool; 4]> = lying.iter().map(|&axis| kept[axis]).collect();
-        let turned = Operand { shape: &sizes, strides: Some(&strides), ..*op };
-        let (shape, described, step) = as_it_lies(&turned, &sizes, &are_kept)?;
-        let table = FoldTable::apart(&shape, &described, step, told)?;
-        lying.retain(|axis| kept[*axis]);
-        Some(Turned { table, kept: lying, result: kept_of(op.shape, kept) })
-    }
-
-    fn fold(self, fold: Fold, op: &Operand<'_>) -> Result<Tensor> {
-        let data = op.data.range(op.offset, self.table.len());
-        let sizes = Shape(self.kept.iter().map(|&axis| op.shape[axis]).collect());
-        let folded = self.table.fold(fold, Elements::Stored(data), sizes, None)?;
-        let mut order: Axes = (0..self.kept.len()).collect();
-        order.sort_by_key(|&place| self.kept[place]);
-        let order: SmallVec<[isize; 4]> = order.into_iter().map(|place| place as isize).collect();
-        folded.permute(&order[..])?.laid_out(fold.op)?.reshape(&self.result[..])
-    }
-}
-
-/// What decides on the bits of a result of a fold.
-#[derive(PartialEq)]
-struct Steps {
-    leaf: FirstSums,
-    /// of each axis that is reduced, outermost first: which it is, how long, how much of it a segment has, and whether leaves reach across
-    reduced: SmallVec<[(usize, usize, usize, bool); 4]>,
-}
-
-impl Steps {
-    /// How many rows a segment has, if results are folded column by column and rows are those of these other steps, whose segments and
-    /// leaves, which depend on what else is kept, are others.
-    fn of_columns(&self, other: &Steps) -> Option<usize> {
-        let are_columns = self.leaf == FirstSums::of_columns(usize::MAX)
-            && matches!(other.leaf, FirstSums::Rows { .. })
-            && self.reduced.len() == other.reduced.len()
-            && self.reduced.iter().zip(&other.reduced).all(|(a, b)| a.0 == b.0 && a.3 && b.3);
-        let inner = self.reduced.iter().skip(1);
-        let are_whole = inner.clone().all(|&(_, size, chunk, _)| chunk == size);
-        if are_columns && are_whole {
-            Some(self.reduced.first()?.2 * inner.map(|axis| axis.1).product::<usize>())
-        } else {
-            None
-        }
-    }
-}
-
-/// The steps of a fold of these axes in this order.
-fn steps(op: &Operand<'_>, axes: &[usize], kept: &[bool]) -> Steps {
-    let sizes: Axes = axes.iter().map(|&axis| op.shape[axis]).collect();
-    let strides: SmallVec<[isize; 4]> = axes.iter().map(|&axis| op.stride(axis)).collect();
-    let order = FoldOrder::new(&sizes, &strides, &|axis| kept[axes[axis]]);
-    let places = order.axes.iter().enumerate().filter(|(_, axis)| !kept[axes[**axis]]);
-    let described =
-        places.map(|(at, &axis)| (axes[axis], sizes[axis], order.chunks[at], order.rows.contains(&at)));
-    Steps { leaf: order.leaf, reduced: described.collect() }
 }
 
 #[cfg(test)]

@@ -36,6 +36,7 @@ mod straight;
 mod stream;
 mod stretch;
 mod tables;
+mod turned;
 mod update;
 mod walk;
 mod wide;
