@@ -22,6 +22,9 @@ type Axes = SmallVec<[usize; 4]>;
 /// axes stay in theirs: in the new order the fold is the same (Note [The order of a sum]), and needs no plan as often as any. The fused sum of a product
 /// of [300, 5, 4] or [5, 32, 50, 32] whose first operand is turned takes half of the time.
 pub(super) fn order_of_lead(operands: &[Operand<'_>], shape: &[usize], kept: &[bool]) -> Option<Axes> {
+    if operands.first().is_some_and(|o| o.is_direct(shape)) {
+        return None;
+    }
     let stride = |o: &Operand<'_>, axis: usize| broadcast_stride(o, axis, shape.len()).unsigned_abs();
     let moves = |o: &&Operand<'_>| (0..shape.len()).all(|axis| shape[axis] == 1 || stride(o, axis) != 0);
     let lead = operands.iter().find(moves)?;
