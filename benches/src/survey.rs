@@ -1,7 +1,9 @@
-//! The survey: work in random shapes, layouts and types, beside PyTorch. The sweep knows the shapes that somebody thought of; this finds others.
+//! The survey: work in random shapes, layouts and types, beside PyTorch, or `fuse!` beside operators. The sweep knows the shapes that somebody thought of; this
+//! finds others.
 
 use std::fmt::{self, Display};
 use std::hint::black_box;
+use std::ops::Range;
 
 use foldback::Result;
 use foldback::prelude::*;
@@ -11,8 +13,8 @@ use serde_json::{Value, json};
 use crate::inputs::hash;
 use crate::sweep::Run;
 
-/// What is surveyed.
-pub const KINDS: [&str; 4] = ["products", "pointwise", "folds", "windows"];
+/// What is surveyed. All but the last beside PyTorch; `fused` are formulas of `fuse!`, beside operators.
+pub const KINDS: [&str; 5] = ["products", "pointwise", "folds", "windows", "fused"];
 
 /// Whether work is done forward, or forward and back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -36,8 +38,49 @@ pub struct Operand {
 pub struct RandomWork {
     op: &'static str,
     operands: Vec<Operand>,
-    /// axes, or the stride, the padding and the groups of a convolution
+    /// axes (those that a formula is summed over), or the stride, the padding and the groups of a convolution
     numbers: Vec<usize>,
+}
+
+/// An expression as one operation, and by operators.
+struct Formula {
+    text: &'static str,
+    operands: usize,
+    fused: fn(&[Var], &[isize]) -> Result<Var>,
+    by_operators: fn(&[Var]) -> Result<Var>,
+}
+
+macro_rules! formulas {
+    ($(|$($x:ident),+| $formula:expr;)*) => {
+        const FORMULAS: &[Formula] = &[$(Formula {
+            text: stringify!($formula),
+            operands: [$(stringify!($x)),+].len(),
+            fused: |operands, axes| {
+                let [$($x),+] = operands else { unreachable!("as many as the formula has") };
+                let operands = [$($x),+];
+                let fused = fuse!(|$($x),+| $formula);
+                if axes.is_empty() { fused.call(operands) } else { fused.sum(operands, axes) }
+            },
+            by_operators: |operands| {
+                let [$($x),+] = operands else { unreachable!("as many as the formula has") };
+                Ok($formula)
+            },
+        }),*];
+    };
+}
+formulas! {
+    |x, y| x * y + y;
+    |x, y| (x - y) * (x - y) * 0.5;
+    |x, y| (x + y).tanh();
+    |x, y| x * y.sigmoid();
+    |x, y| x.relu() * y;
+    |x, y| (-(x - y) * (x - y)).exp();
+    |x, y| x / (y.abs() + 1.0);
+    |x, y, z| x * y + z;
+    |x, y, z| (x * y + z).tanh();
+    |x, y, z| (x + y).gelu() * z;
+    |x, y, z| (x - y) / (z.square() + 1e-3).sqrt();
+    |x, y, z| x * y * z;
 }
 
 /// Numbers that are the same for the same seed.
@@ -89,7 +132,8 @@ pub fn works(kind: &str, seed: u32, count: usize) -> Vec<RandomWork> {
         "products" => product,
         "pointwise" => pointwise,
         "folds" => fold,
-        _ => window,
+        "windows" => window,
+        _ => fused,
     };
     std::iter::repeat_with(|| make(&mut choices)).flatten().take(count).collect()
 }
@@ -114,15 +158,15 @@ fn product(c: &mut Choices) -> Option<RandomWork> {
     fits.then(|| RandomWork { op: "matmul", operands: vec![matrix(m, k), matrix(k, n)], numbers: vec![] })
 }
 
-/// Sizes that come to some thousands to some millions of elements.
-fn shape(c: &mut Choices) -> Option<Vec<usize>> {
+/// Sizes that come to so many elements.
+fn shape(c: &mut Choices, elements: Range<usize>) -> Option<Vec<usize>> {
     let rank = 1 + c.below(4);
     let dims: Vec<usize> = (0..rank).map(|_| c.of(&SIZES)).collect();
-    (2_000..3_000_000).contains(&dims.iter().product::<usize>()).then_some(dims)
+    elements.contains(&dims.iter().product()).then_some(dims)
 }
 
 fn pointwise(c: &mut Choices) -> Option<RandomWork> {
-    let dims = shape(c)?;
+    let dims = shape(c, 2_000..3_000_000)?;
     let mut other: Vec<usize> = dims.iter().map(|&n| if c.once_in(3) { 1 } else { n }).collect();
     if c.once_in(3) {
         other.drain(..c.below(dims.len()));
@@ -133,7 +177,7 @@ fn pointwise(c: &mut Choices) -> Option<RandomWork> {
 }
 
 fn fold(c: &mut Choices) -> Option<RandomWork> {
-    let dims = shape(c)?;
+    let dims = shape(c, 2_000..3_000_000)?;
     let (turned, double) = (c.once_in(3), c.once_in(3));
     let op = c.of(&["sum", "sum", "amax", "softmax", "cumsum"]);
     let mut numbers = c.order(dims.len());
@@ -141,6 +185,23 @@ fn fold(c: &mut Choices) -> Option<RandomWork> {
     numbers.truncate(axes);
     numbers.sort_unstable();
     Some(RandomWork { op, operands: vec![c.operand(&dims, turned, double)], numbers })
+}
+
+/// A formula, of which a third is stored, a third summed over some axes, and a third over all.
+fn fused(c: &mut Choices) -> Option<RandomWork> {
+    let dims = shape(c, 2..1_500_000)?;
+    let (double, which) = (c.once_in(4), c.below(FORMULAS.len()));
+    let mut operand = |k: usize| {
+        let repeats = |c: &mut Choices| k > 0 && c.below(5) < 2;
+        let own: Vec<usize> = dims.iter().map(|&n| if repeats(c) { 1 } else { n }).collect();
+        let turned = c.once_in(5);
+        c.operand(&own, turned, double)
+    };
+    let operands = (0..FORMULAS[which].operands).map(&mut operand).collect();
+    let mut numbers = c.order(dims.len());
+    numbers.truncate([0, 1 + c.below(dims.len()), dims.len()][c.below(3)]);
+    numbers.sort_unstable();
+    Some(RandomWork { op: FORMULAS[which].text, operands, numbers })
 }
 
 fn window(c: &mut Choices) -> Option<RandomWork> {
@@ -193,19 +254,53 @@ impl RandomWork {
     /// # Errors
     /// Those of the operation.
     pub fn prepare(&self, passes: Passes) -> Result<Run> {
-        let operands = self.operands.iter().map(Operand::tensor).collect::<Result<Vec<_>>>()?;
         let work = self.clone();
         let axes: Vec<isize> = work.numbers.iter().map(|&axis| axis as isize).collect();
+        if let Some(formula) = self.formula() {
+            return self.ready(passes, move |operands| (formula.fused)(operands, &axes));
+        }
+        if passes == Passes::Both {
+            return self.ready(passes, move |operands| Ok(result_of!(work, axes, operands)));
+        }
+        let operands = self.operands.iter().map(Operand::tensor).collect::<Result<Vec<_>>>()?;
+        Ok(Box::new(move || {
+            black_box(result_of!(work, axes, &operands[..]));
+            Ok(())
+        }))
+    }
+
+    /// A formula by operators, ready to run.
+    ///
+    /// # Errors
+    /// Those of the operations.
+    ///
+    /// # Panics
+    /// If it is not of the kind `fused`.
+    pub fn prepare_operators(&self, passes: Passes) -> Result<Run> {
+        let (formula, axes) = (self.formula().expect("a formula"), self.numbers.clone());
+        self.ready(passes, move |operands| {
+            let whole = (formula.by_operators)(operands)?;
+            if axes.is_empty() { Ok(whole) } else { whole.sum(&axes[..]) }
+        })
+    }
+
+    fn formula(&self) -> Option<&'static Formula> {
+        FORMULAS.iter().find(|formula| formula.text == self.op)
+    }
+
+    fn ready(&self, passes: Passes, result: impl Fn(&[Var]) -> Result<Var> + 'static) -> Result<Run> {
+        let tensors = self.operands.iter().map(Operand::tensor).collect::<Result<Vec<_>>>()?;
         if passes == Passes::Forward {
+            let operands: Vec<Var> = tensors.into_iter().map(Var::from).collect();
             return Ok(Box::new(move || {
-                black_box(result_of!(work, axes, &operands[..]));
+                black_box(result(&operands)?);
                 Ok(())
             }));
         }
-        let operands: Vec<Var> = operands.into_iter().map(RequiresGrad::requires_grad).collect();
-        let seed = Tensor::rand_like(&result_of!(work, axes, &operands[..]).value());
+        let operands: Vec<Var> = tensors.into_iter().map(RequiresGrad::requires_grad).collect();
+        let seed = Tensor::rand_like(&result(&operands)?.value());
         Ok(Box::new(move || {
-            black_box(grad_with(result_of!(work, axes, &operands[..]), &operands, seed.clone())?);
+            black_box(grad_with(result(&operands)?, &operands, seed.clone())?);
             Ok(())
         }))
     }
@@ -250,6 +345,15 @@ mod tests {
             for (work, passes) in some.iter().zip([Passes::Forward, Passes::Both].into_iter().cycle()) {
                 work.prepare(passes).unwrap()().unwrap_or_else(|e| panic!("{work}: {e}"));
             }
+        }
+    }
+
+    #[test]
+    fn formulas_run_both_ways() {
+        for (work, passes) in
+            works("fused", 3, 12).iter().zip([Passes::Forward, Passes::Both].into_iter().cycle())
+        {
+            work.prepare_operators(passes).unwrap()().unwrap_or_else(|e| panic!("{work}: {e}"));
         }
     }
 }

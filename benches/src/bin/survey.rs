@@ -1,4 +1,4 @@
-//! Measures random work of a kind beside PyTorch, in turns of some milliseconds, and prints what is worst.
+//! Measures random work of a kind beside PyTorch, or `fuse!` beside operators, in turns of some milliseconds, and prints what is worst.
 
 use std::error::Error;
 use std::io::{BufRead, BufReader, Write};
@@ -11,15 +11,15 @@ use benches::survey::{KINDS, Passes, RandomWork, works};
 use benches::sweep::Run;
 
 const USAGE: &str = "\
-usage: survey --python PATH [--kind products] [--passes forward] [--seed 1] [--count 100] [--milliseconds 250] [--threads 1] [--worst 30]
+usage: survey [--python PATH] [--kind products] [--passes forward] [--seed 1] [--count 100] [--milliseconds 250] [--threads 1] [--worst 30]
 
-  --python PATH      an interpreter that has PyTorch
-  --kind KIND        products, pointwise, folds or windows
+  --python PATH      an interpreter that has PyTorch: python3
+  --kind KIND        products, pointwise, folds or windows, beside PyTorch; or fused, beside operators
   --passes PASSES    forward or both; both records the work, and asks for the gradients of all operands
   --seed N           other shapes
   --count N          how many
   --milliseconds N   for each
-  --threads N        of ours and of PyTorch
+  --threads N        of ours and of the peer
   --worst N          how many are printed
 ";
 
@@ -35,7 +35,7 @@ struct Arguments {
 }
 
 fn arguments(mut words: impl Iterator<Item = String>) -> Option<Arguments> {
-    let (python, kind, budget) = (PathBuf::new(), KINDS[0].to_owned(), Duration::from_millis(250));
+    let (python, kind, budget) = ("python3".into(), KINDS[0].to_owned(), Duration::from_millis(250));
     let passes = Passes::Forward;
     let mut arguments =
         Arguments { python, kind, passes, seed: 1, count: 100, budget, threads: 1, worst: 30 };
@@ -54,8 +54,7 @@ fn arguments(mut words: impl Iterator<Item = String>) -> Option<Arguments> {
             _ => return None,
         }
     }
-    let is_right = KINDS.contains(&&*arguments.kind) && !arguments.python.as_os_str().is_empty();
-    is_right.then_some(arguments)
+    KINDS.contains(&&*arguments.kind).then_some(arguments)
 }
 
 fn main() -> ExitCode {
@@ -104,6 +103,39 @@ impl PyTorch {
     }
 }
 
+/// What the work is run beside.
+enum Peer {
+    PyTorch(PyTorch),
+    /// ours, by operators
+    Operators(Option<Run>),
+}
+
+impl Peer {
+    fn start(arguments: &Arguments) -> Result<Peer, Box<dyn Error>> {
+        Ok(match &*arguments.kind {
+            "fused" => Peer::Operators(None),
+            _ => Peer::PyTorch(PyTorch::start(&arguments.python, arguments.threads, arguments.passes)?),
+        })
+    }
+
+    /// Gets a piece of work ready.
+    fn prepare(&mut self, work: &RandomWork, passes: Passes) -> Result<(), Box<dyn Error>> {
+        match self {
+            Peer::PyTorch(python) => drop(python.ask(&work.to_json().to_string())?),
+            Peer::Operators(run) => drop(measured(run.insert(work.prepare_operators(passes)?), 3)?),
+        }
+        Ok(())
+    }
+
+    /// The fastest and the median of some runs, in nanoseconds.
+    fn measured(&mut self, repeats: usize) -> Result<[f64; 2], Box<dyn Error>> {
+        match self {
+            Peer::PyTorch(python) => python.ask(&repeats.to_string()),
+            Peer::Operators(run) => Ok(measured(run.as_mut().ok_or("nothing is prepared")?, repeats)?),
+        }
+    }
+}
+
 /// The fastest and the median of some runs, in nanoseconds.
 fn measured(run: &mut Run, repeats: usize) -> foldback::Result<[f64; 2]> {
     let mut times = Vec::with_capacity(repeats);
@@ -116,21 +148,21 @@ fn measured(run: &mut Run, repeats: usize) -> foldback::Result<[f64; 2]> {
     Ok([times[0], times[repeats / 2]])
 }
 
-/// Our time over PyTorch's: of the fastest runs, and the median of that of turns.
+/// Our time over the peer's: of the fastest runs, and the median of that of turns.
 struct Ratios {
     best: f64,
     median: f64,
     times: [f64; 2],
 }
 
-fn ratios(work: &RandomWork, peer: &mut PyTorch, arguments: &Arguments) -> Result<Ratios, Box<dyn Error>> {
+fn ratios(work: &RandomWork, peer: &mut Peer, arguments: &Arguments) -> Result<Ratios, Box<dyn Error>> {
     let mut run = work.prepare(arguments.passes)?;
     let [once, _] = measured(&mut run, 3)?;
-    peer.ask(&work.to_json().to_string())?;
+    peer.prepare(work, arguments.passes)?;
     let repeats = ((4e6 / once) as usize).clamp(1, 300);
     let (start, mut fastest, mut turns) = (Instant::now(), [f64::INFINITY; 2], Vec::new());
     while start.elapsed() < arguments.budget || turns.len() < 3 {
-        let [ours, theirs] = [measured(&mut run, repeats)?, peer.ask(&repeats.to_string())?];
+        let [ours, theirs] = [measured(&mut run, repeats)?, peer.measured(repeats)?];
         fastest = [fastest[0].min(ours[0]), fastest[1].min(theirs[0])];
         turns.push(ours[1] / theirs[1]);
         std::thread::sleep(Duration::from_millis(1));
@@ -141,17 +173,20 @@ fn ratios(work: &RandomWork, peer: &mut PyTorch, arguments: &Arguments) -> Resul
 
 fn survey(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     foldback::tensor::try_set_num_threads(arguments.threads)?;
-    let mut peer = PyTorch::start(&arguments.python, arguments.threads, arguments.passes)?;
+    let mut peer = Peer::start(arguments)?;
     let mut all = Vec::new();
     for work in works(&arguments.kind, arguments.seed, arguments.count) {
         all.push((ratios(&work, &mut peer, arguments).map_err(|e| format!("{work}: {e}"))?, work));
     }
-    drop(peer.to);
-    peer.child.wait()?;
+    if let Peer::PyTorch(mut python) = peer {
+        drop(python.to);
+        python.child.wait()?;
+    }
     let both = |r: &Ratios| r.best.min(r.median);
     all.sort_by(|(a, _), (b, _)| both(b).total_cmp(&both(a)));
     println!(
-        "our time over PyTorch's, of the fastest runs and the median of turns; {} threads",
+        "our time over {}, of the fastest runs and the median of turns; {} threads",
+        if arguments.kind == "fused" { "that of operators" } else { "PyTorch's" },
         arguments.threads
     );
     for (r, work) in all.iter().take(arguments.worst) {

@@ -43,11 +43,11 @@ use crate::node::Var;
 use crate::origins::with_origins;
 use crate::record::{Reads, record_one};
 use crate::var::ValueRef;
-use by_operators::{are_operators_faster, given_of, operands_of_function, whole_of};
+use by_operators::{are_operators_faster, elements_of, given_of, operands_of_function, whole_of};
 use derived::{Composed, Derived, PerOperand};
 use names::Names;
 use operands::{are_alike, variables};
-use results::{KnownResults, Results, computed};
+use results::{KnownResults, LEAST_WITH_FEW, Results, computed};
 
 /// A pointwise expression as one operation: one node, one pass over memory each way, nothing stored in between but small results of
 /// functions that the way back reads, and of functions of operands that the result repeats. A single function may have nodes of its own, and an
@@ -270,6 +270,9 @@ fn apply(
         made.iter().for_each(|v| own.push(v));
     }
     let records = is_grad_enabled() && own.iter().any(|v| v.requires_grad());
+    if !records && let Some(value) = value_of_few(name, formula, &own, reduce.as_ref()) {
+        return Ok(record_one(name, &own, value, Reads::All(&[]), || formula.backward(None)));
+    }
     if are_operators_faster(formula, &own, reduce.is_some())
         && let Some(result) = whole_of(name, formula, &own, reduce.as_ref())
     {
@@ -337,6 +340,37 @@ fn elements(operands: &[&Tensor]) -> Option<usize> {
     match shapes[..] {
         [shape] => Some(shape.iter().product()),
         _ => broadcast_shapes(&shapes).ok().map(|shape| shape.numel()),
+    }
+}
+
+/// The value of few elements that lie in order, where nothing is to be recorded: most of a call is bookkeeping there. `None` where something is wrong, too.
+#[track_caller]
+fn value_of_few(
+    name: &'static str,
+    formula: &dyn Derived,
+    operands: &[&Var],
+    reduce: Option<&Reduced>,
+) -> Option<Tensor> {
+    if elements_of(operands) >= LEAST_WITH_FEW {
+        return None;
+    }
+    let mut values = PerOperand::<ValueRef<'_>>::new();
+    let mut tensors = PerOperand::<&Tensor>::new();
+    operands.iter().filter_map(|v| v.borrowed_value()).for_each(|t| tensors.push(t));
+    if tensors.len() < operands.len() {
+        operands.iter().for_each(|v| values.push(v.value_ref()));
+        tensors.clear();
+        values.iter().for_each(|t| tensors.push(t));
+    }
+    // Sums of what lies in another order would be those of another one.
+    if !tensors.iter().all(|t| t.is_contiguous()) {
+        return None;
+    }
+    let value = kernel::evaluate(name, formula.value(), &tensors).ok()?;
+    match reduce {
+        None => Some(value),
+        Some(Reduced { over, mean: false }) => value.sum(over).ok(),
+        Some(Reduced { over, mean: true }) => value.mean(over).ok(),
     }
 }
 

@@ -124,7 +124,7 @@ fn with_kernel(
     take(&*formula.knowing(inputs, known), &reads)
 }
 
-/// The gradients of operands that are the same, as those of what is added: computed once. What is left of `inputs` are the others.
+/// The gradients of operands that are the same, as those of what is added: computed once, beside the others. What is left of `inputs` is not done.
 /// Of 10,000 to 100,000 elements `tanh(x + b)` with a bias, its sum and back take 0.8 to 0.94 of the time.
 fn alike(
     formula: &dyn Derived,
@@ -133,26 +133,32 @@ fn alike(
     g: &Tensor,
     take: &mut Take<'_>,
 ) -> Result<()> {
-    let is_whole = |k: usize| ctx.node.input_shape(k).is_some_and(|own| ctx.lead.shape(own) == *g.shape());
-    let is_incoming = |k: usize| slopes[k] == Some(Names::operand(0));
+    let own = |k: usize| ctx.node.input_shape(k).map(|own| ctx.lead.shape(own));
+    let is_whole = |k: usize| own(k).is_some_and(|own| own == *g.shape());
     let all_are_alike = inputs.iter().all(|&k| slopes[k] == slopes[inputs[0]]);
-    let are_computed = all_are_alike && inputs.len() > 1 && !is_incoming(inputs[0]);
-    if !are_computed && !inputs.iter().any(|&k| is_incoming(k)) {
+    let gets_incoming = |k: usize| slopes[k] == Some(Names::operand(0)) && (all_are_alike || is_whole(k));
+    let mut value = |k: usize, t: &Tensor| take(Flow::to(k, Work::Value(Var::constant(t.clone()))));
+    inputs.iter().filter(|&&k| gets_incoming(k)).try_for_each(|&k| value(k, g))?;
+    inputs.retain(|k| !gets_incoming(*k));
+    let alike = |k: usize| inputs.iter().copied().filter(move |&other| slopes[other] == slopes[k]);
+    // The first of those that are alike, if it is whole, stands for all.
+    let first_of =
+        |k: usize| if alike(k).nth(1).is_some() { alike(k).find(|&k| is_whole(k)).unwrap_or(k) } else { k };
+    let firsts: SmallVec<[usize; 2]> = inputs.iter().copied().filter(|&k| first_of(k) == k).collect();
+    if firsts.len() == inputs.len() {
         return Ok(());
     }
-    let mut same = None;
-    if are_computed && inputs.iter().any(|&k| is_whole(k)) {
-        with_kernel(formula, (slopes, &inputs[..1]), ctx, g, &mut |kernel, reads| {
-            same = Some(kernel::fold_to(ctx.node.name(), kernel, reads, Target::of(g.shape()))?);
-            Ok(())
-        })?;
-    }
-    let gradient = same.as_ref().unwrap_or(g);
-    let has_it = |&k: &usize| same.is_some() || is_incoming(k) && (all_are_alike || is_whole(k));
-    let (done, others) = inputs.iter().copied().partition(has_it);
-    *inputs = others;
-    let done: SmallVec<[usize; 2]> = done;
-    done.into_iter().try_for_each(|k| take(Flow::to(k, Work::Value(Var::constant(gradient.clone())))))
+    let shapes: SmallVec<[Shape; 2]> = firsts.iter().filter_map(|&k| own(k)).collect();
+    let mut gradients = SmallVec::new();
+    with_kernel(formula, (slopes, &firsts), ctx, g, &mut |kernel, reads| {
+        let targets = shapes.iter().map(Target::of).collect();
+        gradients = kernel::fold_jointly(ctx.node.name(), kernel, reads, targets)?;
+        Ok(())
+    })?;
+    let gradient = |k: usize| firsts.iter().position(|&first| first == first_of(k)).map(|at| &gradients[at]);
+    inputs.iter().try_for_each(|&k| gradient(k).map_or(Ok(()), |t| value(k, t)))?;
+    inputs.clear();
+    Ok(())
 }
 
 /// The gradients that read few elements for those of the result, as that of `x` of `(x * w).sum()` for a column `w`: computed as by operators, once
@@ -238,9 +244,8 @@ fn put_aside_unread(reads: &mut KernelReads<'_>, operands: usize, names: Names) 
         return;
     }
     let full = reads[0].shape();
-    let is_in_order = |reads: &[&Tensor]| {
-        reads.iter().filter(|t| t.shape() == full).find_map(|t| kernel::lies_in_order(t)) == Some(true)
-    };
+    let is_in_order =
+        |reads: &[&Tensor]| reads.iter().any(|t| t.shape() == full && kernel::lies_in_order(t) == Some(true));
     let lies_well = |t: &&Tensor| t.shape() == full && t.is_contiguous();
     if reads[1..].iter().all(lies_well) || !is_in_order(reads) {
         return;

@@ -139,7 +139,7 @@ fn is_of_functions(formula: &dyn Derived, operands: usize) -> bool {
 }
 
 /// Elements of what operands broadcast to, if they do.
-fn elements_of(operands: &[&Var]) -> usize {
+pub(super) fn elements_of(operands: &[&Var]) -> usize {
     let mut shapes = PerOperand::<&[usize]>::new();
     operands.iter().for_each(|v| shapes.push(v.dims()));
     let rank = shapes.iter().map(|dims| dims.len()).max().unwrap_or(0);

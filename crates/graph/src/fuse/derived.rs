@@ -20,11 +20,8 @@ use crate::traced::{trace_many, trace_operators};
 /// One item per operand.
 pub(super) type PerOperand<T> = SmallVec<[T; 4]>;
 
-/// A formula and its derivatives, over every kind of number that they are evaluated at.
-pub(crate) trait Derived: Pointwise + Send + Sync {
-    /// The loop that evaluates the formula.
-    fn value(&self) -> &dyn BlockKernel;
-
+/// What a formula's value and gradients are made of: without its kernels, so that it can be asked of many formulas.
+pub(crate) trait Named {
     /// What the gradient of each operand is made of: bit 0 is the incoming gradient, bit `k + 1` operand `k`. None
     /// for an operand that the formula does not use.
     fn names(&self) -> PerOperand<Option<Names>>;
@@ -38,14 +35,20 @@ pub(crate) trait Derived: Pointwise + Send + Sync {
     /// What each of these functions reads, of which that of those before it is known.
     fn names_of_calls(&self) -> SmallVec<[Names; MOST_CALLS]>;
 
+    /// What the value is made of.
+    fn value_names(&self) -> Names;
+}
+
+/// A formula and its derivatives, over every kind of number that they are evaluated at.
+pub(crate) trait Derived: Named + Pointwise + Send + Sync {
+    /// The loop that evaluates the formula.
+    fn value(&self) -> &dyn BlockKernel;
+
     /// The kernel of the formula's value and, if it is wanted, of what those functions give of which that is not known.
     fn giving(&self, known: KnownInputs, gives: bool) -> Box<dyn BlockKernel>;
 
     /// The kernel of the gradients of some operands that reads what some functions give.
     fn knowing(&self, inputs: &[usize], known: KnownInputs) -> Box<dyn BlockKernel>;
-
-    /// What the value is made of.
-    fn value_names(&self) -> Names;
 
     /// The value, by operators.
     fn by_operators(&self, operands: &[&Var]) -> Result<Var>;
@@ -103,7 +106,7 @@ pub(super) struct SavedResults {
     pub(super) without: Names,
 }
 
-impl dyn Derived + '_ {
+impl dyn Named + '_ {
     /// Which results a node of the formula saves for the gradients of some operands, see Note [Saved results].
     pub(super) fn saved_results(&self, tracked: impl Fn(usize) -> bool) -> Option<SavedResults> {
         let calls = 0..self.calls();
@@ -122,11 +125,7 @@ impl dyn Derived + '_ {
     }
 }
 
-impl<F: Formula<N> + 'static, const N: usize> Derived for FloatKernel<F, N> {
-    fn value(&self) -> &dyn BlockKernel {
-        self
-    }
-
+impl<F: Formula<N>, const N: usize> Named for FloatKernel<F, N> {
     fn names(&self) -> PerOperand<Option<Names>> {
         slopes(&self.0, |k| Names::operand(k + 1), Names::operand(0), |_| true).1
     }
@@ -152,16 +151,22 @@ impl<F: Formula<N> + 'static, const N: usize> Derived for FloatKernel<F, N> {
         (0..F::CALLS).map(read).collect()
     }
 
+    fn value_names(&self) -> Names {
+        self.0.eval(array::from_fn(|k| Names::operand(k + 1)))
+    }
+}
+
+impl<F: Formula<N> + 'static, const N: usize> Derived for FloatKernel<F, N> {
+    fn value(&self) -> &dyn BlockKernel {
+        self
+    }
+
     fn giving(&self, known: KnownInputs, gives: bool) -> Box<dyn BlockKernel> {
         Box::new(GivingKernel::knowing(self.0, known, gives))
     }
 
     fn knowing(&self, inputs: &[usize], known: KnownInputs) -> Box<dyn BlockKernel> {
         Box::new(GradientKernel::knowing(self.0, inputs, known))
-    }
-
-    fn value_names(&self) -> Names {
-        self.0.eval(array::from_fn(|k| Names::operand(k + 1)))
     }
 
     fn by_operators(&self, operands: &[&Var]) -> Result<Var> {

@@ -232,7 +232,7 @@ mod tests {
     use foldback_tensor::kernel::{FloatKernel, FloatOps, Formula};
 
     use super::*;
-    use crate::fuse::derived::Derived;
+    use crate::fuse::derived::Named;
 
     /// `(x - m) * s + b`, as in a normalisation.
     #[derive(Clone, Copy)]
@@ -323,7 +323,7 @@ mod tests {
         assert_eq!(saved(&FloatKernel(Normal)), "");
     }
 
-    fn saved(formula: &dyn Derived) -> String {
+    fn saved(formula: &dyn Named) -> String {
         let Some(saved) = formula.saved_results(|_| true) else { return String::new() };
         let letter = |nr| if saved.value == Some(nr) { "y".to_string() } else { nr.to_string() };
         (0..formula.calls()).filter(|&nr| saved.read.has(nr)).map(letter).collect()
@@ -334,7 +334,7 @@ mod tests {
     fn results_are_saved_for_the_gradients_that_are_wanted() {
         let formula = FloatKernel(crate::fuse!(|x, w| x.tanh() * w.sin()).formula);
         let saved = |tracked: &[usize]| {
-            let saved = (&formula as &dyn Derived).saved_results(|k| tracked.contains(&k));
+            let saved = (&formula as &dyn Named).saved_results(|k| tracked.contains(&k));
             saved.map(|saved| [saved.read.has(0), saved.read.has(1)])
         };
         assert_eq!(saved(&[0]), Some([true, true]));
@@ -342,7 +342,7 @@ mod tests {
         assert_eq!(saved(&[]), None);
     }
 
-    fn made_of(formula: &dyn Derived) -> Vec<Option<u32>> {
+    fn made_of(formula: &dyn Named) -> Vec<Option<u32>> {
         formula.names().into_iter().map(|names| names.map(|n| n.places & !CHOSEN)).collect()
     }
 

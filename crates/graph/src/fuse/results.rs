@@ -4,7 +4,7 @@ use foldback_tensor::kernel::{self, CallSet, KnownInputs, Target};
 use foldback_tensor::{Tensor, broadcast_shapes};
 use smallvec::SmallVec;
 
-use super::derived::{Derived, PerOperand, SavedResults};
+use super::derived::{Derived, Named, PerOperand, SavedResults};
 use super::names::Names;
 use crate::error::Result;
 use crate::mode::is_budgeted;
@@ -49,7 +49,7 @@ impl KnownResults {
         let is_stored = is_worth_saving(bytes);
         if (is_stored || !known.hoisted.is_empty())
             && !is_budgeted()
-            && let Some(saved) = formula.saved_results(tracked)
+            && let Some(saved) = (formula as &dyn Named).saved_results(tracked)
         {
             known.read = saved.read;
             let is_stored = is_stored
@@ -199,9 +199,11 @@ pub(super) fn place_results<'a>(
 /// Whether so many elements are few beside those of the result: else a function of them takes no longer computed where it is read. Of 3,000
 /// elements `(x - m) * (v + eps).rsqrt()` and back would take 1.04 times as long, of 2,000 1.15.
 pub(super) fn is_few(elements: usize, n: usize) -> bool {
-    const LEAST: usize = 1 << 12;
-    elements.saturating_mul(4) <= n && n >= LEAST
+    elements.saturating_mul(4) <= n && n >= LEAST_WITH_FEW
 }
+
+/// Elements of a result from which on some of its operands may be few.
+pub(super) const LEAST_WITH_FEW: usize = 1 << 12;
 
 /// Whether what the only function gives is the formula's value.
 fn is_only_value(formula: &dyn Derived, results: SavedResults) -> bool {
@@ -220,8 +222,8 @@ pub(super) fn is_worth_saving(bytes: usize) -> bool {
 fn is_stored_in_order(n: usize, bytes: usize, operands: &[&Tensor], read: &Names) -> bool {
     const LEAST: usize = 1 << 11;
     let lies_in_order = |is_read: &dyn Fn(usize) -> bool| {
-        let whole = (0..operands.len()).find(|&k| is_read(k) && operands[k].numel() == n);
-        whole.and_then(|k| kernel::lies_in_order(operands[k])) == Some(true)
+        let leads = |k: usize| operands[k].numel() == n && kernel::lies_in_order(operands[k]) == Some(true);
+        (0..operands.len()).any(|k| is_read(k) && leads(k))
     };
     bytes >= LEAST && lies_in_order(&|_| true) && lies_in_order(&|k| read.has(k + 1))
 }

@@ -148,7 +148,10 @@ pub(crate) fn record_one(
 #[track_caller]
 fn edges(inputs: &[&Var], values: &[Tensor]) -> Option<Edges> {
     profile::results(values);
-    if !is_recording(inputs) || !values.iter().any(|v| v.dtype().is_float()) {
+    if !is_recording(inputs)
+        || !inputs.iter().any(|v| v.requires_grad())
+        || !values.iter().any(|v| v.dtype().is_float())
+    {
         return None;
     }
     let mut edges = Edges::with_capacity(inputs.len());

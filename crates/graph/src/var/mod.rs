@@ -126,6 +126,15 @@ impl Var {
         }
     }
 
+    /// The value of a variable that nobody can write to.
+    #[inline]
+    pub(crate) fn borrowed_value(&self) -> Option<&Tensor> {
+        match &self.kind {
+            VarKind::Constant(t) | VarKind::Tracked(t, _) => Some(t),
+            VarKind::Leaf(_) => None,
+        }
+    }
+
     /// The sizes, outermost axis first.
     pub fn shape(&self) -> &Shape {
         match &self.kind {

@@ -119,7 +119,7 @@ fn sum(
     sum.with_meant(meant).into_type(op, dtype)
 }
 
-/// The sums of a kernel's outputs, each down to a shape of its own; dense if there are several.
+/// The sums of a kernel's outputs, each down to a shape of its own; without repeats if there are several.
 pub(super) fn make_each(
     op: &'static str,
     kernel: &dyn BlockKernel,
@@ -142,7 +142,11 @@ pub(super) fn make_each(
     let fold = Fold { op, reduce: Reduce::Sum, dtype: own };
     let results = iter::fold_each(fold, Some((kernel, goals.len())), &operands, space, goals)?;
     let finished = results.into_iter().zip(to).map(|(t, place)| match place {
-        To::Sum { shape, dtype, .. } => t.unsqueeze_to(shape).laid_out(op)?.into_type(op, *dtype),
+        To::Sum { shape, dtype, .. } => {
+            let t = t.unsqueeze_to(shape);
+            let repeats = t.layout.own_strides().is_some_and(|strides| strides.contains(&0));
+            if repeats { t.laid_out(op)? } else { t }.into_type(op, *dtype)
+        }
         _ => unreachable!("several outputs are summed"),
     });
     finished.collect()

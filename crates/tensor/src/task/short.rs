@@ -15,6 +15,7 @@ use crate::dtype::{Block, BlockMut, DType};
 use crate::error::Result;
 use crate::kernels::{BlockKernel, are_added, doors};
 use crate::meant::Meant;
+use crate::ops::warning::are_broadcasts_checked;
 use crate::shape::{Shape, expands_to};
 use crate::tensor::{Layout, Tensor, is_one};
 use crate::threads::GRAIN;
@@ -167,12 +168,12 @@ pub(super) fn with_numbers(
         Read::Tensor(t, _) if t.is_contiguous() => Some(t.shape()),
         _ => None,
     });
-    let shape = in_order.max_by_key(|shape| shape.rank())?;
+    let shape = in_order.max_by_key(|shape| (shape.rank(), shape.numel()))?;
     if matches!(space, Space::Of(space) if space != shape) || !are_small_and_alike(reads, shape) {
         return None;
     }
     let (dtype, meant, is_summed) = match (&*to, reads[0]) {
-        ([To::New(dtype)], _) => (*dtype, Meant::all_of(reads), false),
+        ([To::New(dtype)], _) => (*dtype, Meant::carried(reads, shape), false),
         ([To::Sum { shape: target, dtype, prior: None }], Read::Tensor(_, own))
             if *target == shape && own == *dtype =>
         {
@@ -276,10 +277,12 @@ fn elements(t: &Tensor) -> Block<'_> {
     t.storage.block().range(t.layout.offset(), if t.is_contiguous() { t.numel() } else { 1 })
 }
 
-/// Whether a tensor is one number beside others of this shape: without axes, or expanded to it.
+/// Whether a tensor is one number beside others of this shape: without axes, of one element that nobody has to ask for, or expanded to it. Of 250 elements
+/// a product with a tensor of shape `[1]` takes 0.6 of the time.
 #[inline]
 fn is_number(t: &Tensor, shape: &Shape) -> bool {
-    t.shape().is_empty() || t.shape() == shape && is_one(shape, t.layout.own_strides())
+    let is_one_element = || t.numel() == 1 && t.rank() <= shape.rank() && !are_broadcasts_checked();
+    t.shape().is_empty() || t.shape() == shape && is_one(shape, t.layout.own_strides()) || is_one_element()
 }
 
 /// Working memory with something in it.

@@ -9,7 +9,7 @@ use super::plan::broadcast_stride;
 use super::sink::{Goal, Outputs, fold_each};
 use super::straight::LONG_ROW;
 use super::stream::worth_streaming;
-use super::turned::{Reordered, Turned, order_of_lead, reordered};
+use super::turned::{Reordered, Straightened, Turned, order_of_lead};
 use super::{Operand, flat, pieces};
 use crate::buffer::{Handle, Storage};
 use crate::dtype::{BlockMut, DType};
@@ -54,16 +54,13 @@ pub(crate) fn fold(
     }
     if let Some(kernel) = kernel {
         if let Some(order) = order_of_lead(operands, shape, kept) {
-            let result = kept_of(shape, kept);
-            let turned = Reordered::new(operands, shape, &order);
-            let prior = match prior {
-                Some(prior) => Some(prior.reshape(&kept_of(&turned.shape, &reordered(kept, &order))[..])?),
-                None => None,
-            };
-            let kept = reordered(kept, &order);
-            let folded =
-                self::fold(fold, Some(kernel), &turned.operands(operands), &turned.shape, &kept, prior)?;
-            return folded.reshape(&result[..]);
+            // The kept axes are in the same order in both.
+            let turned = Reordered::new(operands, shape, order);
+            let (operands, kept) = (turned.operands(operands), turned.kept(kept));
+            return self::fold(fold, Some(kernel), &operands, &turned.shape, &kept, prior);
+        }
+        if let Some(straightened) = Straightened::of(operands, shape) {
+            return self::fold(fold, Some(kernel), &straightened.operands(operands), shape, kept, prior);
         }
         if let (Some(sum), false) = (&mut prior, kept.contains(&false))
             && let Some(computed) = few(kernel, (1, false), operands, shape, fold.dtype)
@@ -168,11 +165,11 @@ pub(super) fn need_no_streaming(operands: &[Operand<'_>], n: usize, outputs: usi
     !worth_streaming(operands.iter().map(bytes).sum(), written)
 }
 
-/// Whether operands lie in the order in which their results are computed and folded: the first one that moves along all axes does.
+/// Whether operands lie in the order in which their results are computed and folded: one that moves along all axes does.
 pub(super) fn lie_in_order(operands: &[Operand<'_>], shape: &[usize]) -> bool {
     let axes =
         |o| shape.iter().enumerate().map(move |(i, &size)| (size, broadcast_stride(o, i, shape.len())));
-    operands.iter().find_map(|o| is_in_order(axes(o))).unwrap_or(false)
+    operands.iter().any(|o| is_in_order(axes(o)) == Some(true))
 }
 
 /// Blocks of several outputs.

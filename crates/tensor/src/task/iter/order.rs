@@ -2,8 +2,8 @@
 //!
 //! Note [The order of a sum]
 //! The bits of a fold follow from the common shape of its operands, the axes that are kept, and the strides of one
-//! operand, the *lead*: the one that moves over most elements, the first among equals. They do not follow from what
-//! else is evaluated in the same walk, from other operands' layouts, from the kernel, the size of a block or the number
+//! operand, the *lead*: the one that moves over most elements; among equals the first that lies in the order of the shape, else the first.
+//! They do not follow from what else is evaluated in the same walk, from other operands' layouts, from the kernel, the size of a block or the number
 //! of threads. Whoever folds computes this order and obeys it. The rule:
 //!
 //! 1. Axes of size 1 are dropped; so are axes along which no operand moves, which multiply a sum if they are reduced.

@@ -12,6 +12,7 @@ use super::sink::Walk;
 use super::stretch::pretend_block;
 use super::{Fold, Goal, Operand, Reduce, fold, fold_each};
 use crate::dtype::{Block, BlockMut};
+use crate::kernel::lies_in_order;
 use crate::kernels::folds::Table;
 use crate::kernels::{BlockKernel, FloatKernel, FloatOps, Formula, Real};
 use crate::shape::Dims;
@@ -258,7 +259,7 @@ fn check(shape: &[usize], kept: &[bool], way: usize, dtype: DType, dice: &mut Di
     }
     // Beside ones that broadcast, of any type and layout, which are laid out for pieces of the result.
     for kernel in [&Same as &dyn BlockKernel, &FloatKernel(TimesOne)] {
-        let own: Vec<usize> = shape.iter().map(|&n| if dice.below(2) == 0 { n } else { 1 }).collect();
+        let own = beside(&x, dice);
         let ones = Tensor::ones(own).to([dtype, dtype, DType::I64, DType::Bool][dice.below(4)]);
         let ones = laid_out(ones, dice.below(5));
         let operands = [op, Operand::new(&ones, dtype)];
@@ -272,12 +273,8 @@ fn check(shape: &[usize], kept: &[bool], way: usize, dtype: DType, dice: &mut Di
         expect_same(&found(Some(prior.clone())), &prior.add(&want).unwrap(), &about("onto a prior"));
     }
     // Operands that stop axes from being one, in another layout.
-    let narrow: Vec<Tensor> = (0..2)
-        .map(|_| {
-            let own: Vec<usize> = shape.iter().map(|&n| if dice.below(2) == 0 { n } else { 1 }).collect();
-            laid_out(numbers(&own, dtype, dice), dice.below(4))
-        })
-        .collect();
+    let narrow: Vec<Tensor> =
+        (0..2).map(|_| laid_out(numbers(&beside(&x, dice), dtype, dice), dice.below(4))).collect();
     let company: Vec<Operand<'_>> =
         std::iter::once(&x).chain(&narrow).map(|t| Operand::new(t, dtype)).collect();
     let full = vec![true; shape.len()];
@@ -299,6 +296,50 @@ fn check(shape: &[usize], kept: &[bool], way: usize, dtype: DType, dice: &mut Di
             expect_same(&found, &want, &about(&format!("on threads, in company of {:?}", &goals[1..])));
         }
         pretend_block(None);
+    }
+}
+
+/// The shape of something that broadcasts with a tensor and does not lead in its place: not whole where that is turned.
+fn beside(x: &Tensor, dice: &mut Dice) -> Vec<usize> {
+    let mut own: Vec<usize> = x.dims().iter().map(|&n| if dice.below(2) == 0 { n } else { 1 }).collect();
+    if lies_in_order(x) != Some(true)
+        && own == x.dims()
+        && let Some(axis) = own.iter_mut().find(|n| **n != 1)
+    {
+        *axis = 1;
+    }
+    own
+}
+
+/// Beside something whole that lies in order, what is turned does not lead.
+#[test]
+fn what_lies_in_order_leads() {
+    let dice = &mut Dice(9);
+    let shapes: [&[usize]; 6] =
+        [&[33, 40], &[300, 257], &[20, 30, 50], &[7, 300, 90], &[5, 6, 7, 200], &[3, 1, 170, 90]];
+    for shape in shapes {
+        for (way, dtype) in [(1, DType::F32), (4, DType::F32), (5, DType::F64), (6, DType::F64)] {
+            let mut kept = some_axes(shape.len(), dice);
+            kept[dice.below(shape.len())] = false;
+            let x = laid_out(numbers(shape, dtype, dice), way);
+            let (straight, ones) = (x.contiguous(), Tensor::ones(shape).to(dtype));
+            let want = by_the_letter(&straight, &kept);
+            for pool in pools() {
+                for others in [&[&x, &ones][..], &[&ones, &x]] {
+                    let operands: Vec<Operand<'_>> = others.iter().map(|t| Operand::new(t, dtype)).collect();
+                    let kernel = &FloatKernel(TimesOne);
+                    let found = |prior| {
+                        pool.install(|| {
+                            fold(sum(dtype), Some(kernel), &operands, shape, &kept, prior).unwrap()
+                        })
+                    };
+                    let about = format!("{shape:?} kept {kept:?}, {dtype}, way {way}");
+                    expect_bits(&found(None), &want, &about);
+                    let prior = numbers(found(None).shape(), dtype, dice);
+                    expect_same(&found(Some(prior.clone())), &prior.add(&found(None)).unwrap(), &about);
+                }
+            }
+        }
     }
 }
 

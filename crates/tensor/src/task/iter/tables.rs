@@ -31,14 +31,17 @@ pub(super) fn of(axes: &[PlanAxis]) -> Option<Tables<'_>> {
     several.then_some(Tables { outer, rows, cols, size })
 }
 
-/// Rows of at most so many elements have loops of their own in a call.
+/// Rows of at most so many elements have loops of their own in a call, but a call for each of tables as small as this takes longer.
 const SHORT_ROW: usize = 8;
+const SMALL: usize = 128;
 
 impl Tables<'_> {
     /// Whether copies of the only operand's tables are copies of rows, such as those of the heads of attention for one position: W13,
     /// which copies these in the order of positions, takes 0.96 of the time.
     pub(super) fn are_rows(&self, op: &Operand<'_>) -> bool {
-        self.cols.size > SHORT_ROW && self.cols.steps[0] == 1 && op.data.dtype() == op.want
+        (self.cols.size > SHORT_ROW || self.size <= SMALL)
+            && self.cols.steps[0] == 1
+            && op.data.dtype() == op.want
     }
 
     /// Lays out the only operand, whose tables are rows, as many tables at a time as the innermost of the other axes has.
