@@ -294,6 +294,7 @@ CASES = {
     "beside its transpose": dict.fromkeys(("operators", "fused"), lambda n: fused(square(n), square(n).t())),
     "beside its transpose, f64": dict.fromkeys(("operators", "fused"), lambda n: fused(square_of(F64)(n), square_of(F64)(n).t())),
     "beside its transpose and back": dict.fromkeys(("operators", "fused"), lambda n: square_back(square(n), square(n).t())),
+    "behind a transpose and back": dict.fromkeys(("operators", "fused"), lambda n: square_back(square(n).t(), square(n))),
     "every second": dict.fromkeys(("operators", "fused"), lambda n: fused(v(2 * n)[::2], v(n))),
     "every second and back": dict.fromkeys(("operators", "fused"), lambda n: square_back(v(2 * n)[::2], v(n))),
     "rows of 7 and back": dict.fromkeys(("operators", "fused"), lambda n: square_back(v(*rows(n, 7)), v(7))),

@@ -288,6 +288,10 @@ pub fn cases() -> Vec<Case> {
             "operators" => |n| { let s = side(n); square_back(values(&[s, s]), values(&[s, s]).t()) };
             "fused" allowed 1.0 => |n| { let s = side(n); fused_back(values(&[s, s]), values(&[s, s]).t()) };
 
+        family "behind a transpose and back":
+            "operators" => |n| { let s = side(n); square_back(values(&[s, s]).t(), values(&[s, s])) };
+            "fused" allowed 1.0 => |n| { let s = side(n); fused_back(values(&[s, s]).t(), values(&[s, s])) };
+
         family "every second":
             "operators" => |n| differences(values(&[2 * n]).slice(s![..;2])?, values(&[n]));
             "fused" allowed 1.0 => |n| fused(values(&[2 * n]).slice(s![..;2])?, values(&[n]));

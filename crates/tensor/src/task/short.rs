@@ -277,8 +277,8 @@ fn elements(t: &Tensor) -> Block<'_> {
     t.storage.block().range(t.layout.offset(), if t.is_contiguous() { t.numel() } else { 1 })
 }
 
-/// Whether a tensor is one number beside others of this shape: without axes, of one element that nobody has to ask for, or expanded to it. Of 250 elements
-/// a product with a tensor of shape `[1]` takes 0.6 of the time.
+/// Whether a tensor is one number beside others of this shape: without axes, of one element that nobody has to ask for, or expanded to it. Of 256 elements
+/// `x * y * z` takes 0.65 of the time, where `z` has the shape `[1]`.
 #[inline]
 fn is_number(t: &Tensor, shape: &Shape) -> bool {
     let is_one_element = || t.numel() == 1 && t.rank() <= shape.rank() && !are_broadcasts_checked();

@@ -336,7 +336,7 @@ fn what_lies_in_order_leads() {
                     let about = format!("{shape:?} kept {kept:?}, {dtype}, way {way}");
                     expect_bits(&found(None), &want, &about);
                     let prior = numbers(found(None).shape(), dtype, dice);
-                    expect_same(&found(Some(prior.clone())), &prior.add(&found(None)).unwrap(), &about);
+                    expect_same(&found(Some(prior.clone())), &prior.add(found(None)).unwrap(), &about);
                 }
             }
         }

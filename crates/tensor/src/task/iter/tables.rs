@@ -37,7 +37,8 @@ const SMALL: usize = 128;
 
 impl Tables<'_> {
     /// Whether copies of the only operand's tables are copies of rows, such as those of the heads of attention for one position: W13,
-    /// which copies these in the order of positions, takes 0.96 of the time.
+    /// which copies these in the order of positions, takes 0.96 of the time. Of small ones they are, too: the fused sum of `x * y` of [64, 16, 5, 7] and
+    /// [64, 16, 1, 7] takes 0.3 of the time.
     pub(super) fn are_rows(&self, op: &Operand<'_>) -> bool {
         (self.cols.size > SHORT_ROW || self.size <= SMALL)
             && self.cols.steps[0] == 1
