@@ -142,7 +142,7 @@ fn make_at_length(task: Task<'_, '_>) -> Result<Tensor> {
     let mut common = None;
     let Task { op, reads, space, mut does, to } = task;
     if let Does::Blocks(kernel) = does
-        && let Some(result) = short::with_numbers(kernel, reads, space, op, to)
+        && let Some(result) = short::with_repeats(kernel, reads, space, op, to)
     {
         return result;
     }

@@ -2,13 +2,13 @@
 //! as they are, nothing is planned.
 //!
 //! Who pays for it (one thread, a processor with AVX-512): by [`ReadAlike`] the backward pass of W8 takes 0.61 of the time, by
-//! [`with_numbers`] a product of ten elements with a number 123 ns and not 191, with a tensor without axes 108 ns and not 226,
+//! [`with_repeats`] a product of ten elements with a number 123 ns and not 191, with a tensor without axes 108 ns and not 226,
 //! a product of ten elements, its sum and back 0.87 of the instructions (the gradient of a sum is a number); by
 //! [`in_place`] a number added to a thousand elements 151 ns and not 249.
 
 use smallvec::SmallVec;
 
-use super::iter::{BLOCK, Blocks, LEAST_ADDED, Operand, ScalarCell, few};
+use super::iter::{BLOCK, Blocks, LEAST_ADDED, Operand, ScalarCell, few, repeat};
 use super::{Does, Read, Space, Task, To, blocks};
 use crate::buffer::{Handle, Storage};
 use crate::dtype::{Block, BlockMut, DType};
@@ -155,9 +155,9 @@ pub(super) fn summed(op: &'static str, t: Tensor, to: &mut [To<'_>]) -> Result<T
     blocks::make(op, None, &[Read::Tensor(&t, t.dtype())], t.shape(), to)
 }
 
-/// A kernel over numbers and tensors that lie alike, of a block at most. A tensor whose elements share one place, such as the gradient of
+/// A kernel over numbers, rows and tensors that lie alike, of a block at most. A tensor whose elements share one place, such as the gradient of
 /// a sum, is a number, too.
-pub(super) fn with_numbers(
+pub(super) fn with_repeats(
     kernel: &dyn BlockKernel,
     reads: &[Read<'_>],
     space: Space<'_>,
@@ -184,15 +184,15 @@ pub(super) fn with_numbers(
         }
         _ => return None,
     };
-    let numbers = Numbers::of(kernel, reads, shape);
-    let blocks = numbers.beside(None, reads, shape);
+    let repeats = Repeats::of(kernel, reads, shape);
+    let blocks = repeats.beside(None, reads, shape);
     let mut storage = Storage::scratch(dtype, shape.numel());
     kernel.run(&blocks, &mut [storage.block_mut()]);
     let computed = Tensor::from_storage(storage, shape.clone());
     Some(if is_summed { summed(op, computed, to) } else { Ok(computed.with_meant(meant)) })
 }
 
-/// A kernel over a tensor of a block at most that nobody else holds, and others that lie like it, or numbers; in its
+/// A kernel over a tensor of a block at most that nobody else holds, and others that lie like it, numbers or rows; in its
 /// place. Whether it has been done.
 pub(super) fn in_place(kernel: &dyn BlockKernel, reads: &[Read<'_>], out: &mut Tensor) -> bool {
     if !out.is_writable_in_place() || !are_small_and_alike(reads, out.shape()) {
@@ -200,32 +200,35 @@ pub(super) fn in_place(kernel: &dyn BlockKernel, reads: &[Read<'_>], out: &mut T
     }
     let n = out.numel();
     let own = written(out.dtype(), n, |block| out.as_block().expect("it lies in order").copy_to(block));
-    let numbers = Numbers::of(kernel, reads, out.shape());
-    let blocks = numbers.beside(Some(own.block()), reads, out.shape());
+    let repeats = Repeats::of(kernel, reads, out.shape());
+    let blocks = repeats.beside(Some(own.block()), reads, out.shape());
     kernel.run(&blocks, &mut [out.block_mut()]);
     true
 }
 
-/// Whether tensors lie alike, in this shape, which is that of a block at most, or are numbers.
+/// Whether tensors lie alike, in this shape, which is that of a block at most, or are numbers or rows that repeat.
 #[inline]
 fn are_small_and_alike(reads: &[Read<'_>], shape: &Shape) -> bool {
     let fits = |read: &Read<'_>| match *read {
-        Read::Tensor(t, want) => t.dtype() == want && (lies_in(t, shape) || is_number(t, shape)),
+        Read::Tensor(t, want) => {
+            t.dtype() == want && (lies_in(t, shape) || is_number(t, shape) || is_row(t, shape))
+        }
         Read::Number(..) => true,
     };
     (1..=BLOCK).contains(&shape.numel()) && reads.iter().all(fits)
 }
 
-/// The numbers that are read: as a kernel takes them, or repeated in working memory.
-enum Numbers {
-    /// the one that is no tensor, if there is one
-    Taken(Option<(ScalarCell, DType)>),
-    Repeated(SmallVec<[Handle; 2]>),
+/// The numbers and rows that are read: as a kernel takes numbers, or repeated in working memory.
+struct Repeats {
+    takes_numbers: bool,
+    /// the one that is no tensor, if there is one and the kernel takes it
+    number: Option<(ScalarCell, DType)>,
+    repeated: SmallVec<[Handle; 2]>,
 }
 
-impl Numbers {
+impl Repeats {
     #[inline]
-    fn of(kernel: &dyn BlockKernel, reads: &[Read<'_>], shape: &Shape) -> Numbers {
+    fn of(kernel: &dyn BlockKernel, reads: &[Read<'_>], shape: &Shape) -> Repeats {
         let takes_numbers = || match reads {
             [Read::Tensor(_, own), others @ ..] => {
                 kernel.takes_numbers(*own, shape.numel())
@@ -233,42 +236,50 @@ impl Numbers {
             }
             _ => false,
         };
-        if kernel.takes_a_number() || takes_numbers() {
-            return Numbers::Taken(reads.iter().find_map(|read| match *read {
-                Read::Number(s, want) => Some((ScalarCell::new(s), want)),
-                Read::Tensor(..) => None,
-            }));
+        let takes_numbers = kernel.takes_a_number() || takes_numbers();
+        let repeat = |own: Block<'_>| {
+            written(own.dtype(), shape.numel(), |mut block| {
+                own.copy_to(block.range(0, own.len()));
+                repeat(block, own.len());
+            })
+        };
+        let (mut number, mut repeated) = (None, SmallVec::new());
+        for read in reads {
+            match *read {
+                Read::Number(s, want) if takes_numbers => {
+                    number = number.or(Some((ScalarCell::new(s), want)))
+                }
+                Read::Number(s, want) => repeated.push(repeat(ScalarCell::new(s).operand(want).data)),
+                Read::Tensor(t, _) if is_repeated(t, takes_numbers, shape) => {
+                    repeated.push(repeat(elements(t)))
+                }
+                Read::Tensor(..) => {}
+            }
         }
-        let repeat =
-            |number: Block<'_>| written(number.dtype(), shape.numel(), |block| block.fill_from(number));
-        let repeated = reads.iter().filter_map(|read| match *read {
-            Read::Number(s, want) => Some(repeat(ScalarCell::new(s).operand(want).data)),
-            Read::Tensor(t, _) => (!lies_in(t, shape)).then(|| repeat(elements(t))),
-        });
-        Numbers::Repeated(repeated.collect())
+        Repeats { takes_numbers, number, repeated }
     }
 
-    /// The blocks of what is read: of tensors of this shape, and of these numbers.
+    /// The blocks of what is read: of tensors of this shape, and of these numbers and rows.
     #[inline]
     fn beside<'b>(&'b self, own: Option<Block<'b>>, reads: &[Read<'b>], shape: &Shape) -> Blocks<'b> {
-        let (mut blocks, mut before) = (Blocks::new(), 0);
+        let mut blocks = Blocks::new();
         own.into_iter().for_each(|own| blocks.push(own));
+        let mut repeated = self.repeated.iter().map(Handle::block);
         for read in reads {
-            blocks.push(match (read, self) {
-                (Read::Number(..), Numbers::Taken(number)) => {
-                    let (cell, want) = number.as_ref().expect("the number that was read");
-                    cell.operand(*want).data
-                }
-                (Read::Tensor(t, _), Numbers::Taken(_)) => elements(t),
-                (Read::Tensor(t, _), _) if lies_in(t, shape) => elements(t),
-                (_, Numbers::Repeated(all)) => {
-                    before += 1;
-                    all[before - 1].block()
-                }
+            blocks.push(match (read, &self.number) {
+                (Read::Number(..), Some((cell, want))) => cell.operand(*want).data,
+                (Read::Tensor(t, _), _) if !is_repeated(t, self.takes_numbers, shape) => elements(t),
+                _ => repeated.next().expect("what is repeated"),
             });
         }
         blocks
     }
+}
+
+/// Whether the elements of a tensor are to be repeated beside others of this shape.
+#[inline]
+fn is_repeated(t: &Tensor, takes_numbers: bool, shape: &Shape) -> bool {
+    !(lies_in(t, shape) || takes_numbers && is_number(t, shape))
 }
 
 /// All elements of a tensor that lies in order; of another, the number that it is.
@@ -283,6 +294,17 @@ fn elements(t: &Tensor) -> Block<'_> {
 fn is_number(t: &Tensor, shape: &Shape) -> bool {
     let is_one_element = || t.numel() == 1 && t.rank() <= shape.rank() && !are_broadcasts_checked();
     t.shape().is_empty() || t.shape() == shape && is_one(shape, t.layout.own_strides()) || is_one_element()
+}
+
+/// Whether the elements of a tensor are those of the innermost axes of this shape, in order, for all positions of the others; nobody asks whether that was meant.
+/// The sum of [200, 5] and a row takes X of the time.
+#[inline]
+fn is_row(t: &Tensor, shape: &Shape) -> bool {
+    let mut own = t.dims();
+    while let [1, inner @ ..] = own {
+        own = inner;
+    }
+    shape.ends_with(own) && t.rank() <= shape.rank() && t.is_contiguous() && !are_broadcasts_checked()
 }
 
 /// Working memory with something in it.

@@ -142,6 +142,68 @@ fn numbers_and_places_by_the_short_way_are_those_of_the_long_one() {
     }
 }
 
+/// Rows and tensors of one element, with axes of size 1 in front or without, in their place or beside others, summed, of several types.
+#[test]
+fn rows_by_the_short_way_are_those_of_the_long_one() {
+    let shapes: [&[usize]; 5] = [&[7, 5], &[200, 5], &[4, 3, 6], &[2, 1, 9], &[40, 30]];
+    for (shape, dtype) in shapes.iter().flat_map(|s| [(*s, DType::F32), (*s, DType::F64), (*s, DType::I64)]) {
+        let numbers = |own: &[usize], from: i64| {
+            let n = own.iter().product::<usize>() as i64;
+            Tensor::arange(0..n)
+                .mul(7)
+                .unwrap()
+                .add(from)
+                .unwrap()
+                .remainder(11)
+                .unwrap()
+                .to(dtype)
+                .reshape(own)
+                .unwrap()
+        };
+        let x = numbers(shape, 1);
+        for skip in 1..=shape.len() {
+            for ones in 0..=skip {
+                let own = [&vec![1; ones][..], &shape[skip..]].concat();
+                let row = numbers(&own, 4);
+                let laid = row.expand(shape).unwrap().contiguous();
+                let results = |row: &Tensor| {
+                    let mut own = x.clone();
+                    own.sub_(row).unwrap();
+                    let mut all = vec![own, x.add(row).unwrap(), row.sub(&x).unwrap(), x.lt(row).unwrap()];
+                    all.push(x.lt(row).unwrap().where_cond(row, &x).unwrap());
+                    if dtype != DType::I64 {
+                        let reads = [
+                            Read::Tensor(&x, dtype),
+                            Read::Tensor(row, dtype),
+                            Read::Number(Scalar::F64(0.5), dtype),
+                        ];
+                        all.push(map("t", &FloatKernel(AddProduct), &reads, x.shape(), dtype).unwrap());
+                        for target in [&shape[1..], &[]].map(Shape::from) {
+                            let to = &mut [To::Sum { shape: &target, dtype, prior: &mut None }];
+                            let (space, does) = (Space::Common, Does::Blocks(&FloatKernel(AddProduct)));
+                            all.push(make(Task { op: "t", reads: &reads, space, does, to }).unwrap());
+                        }
+                    }
+                    all
+                };
+                assert_eq!(results(&row), results(&laid), "{shape:?} {own:?} {dtype}");
+            }
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+struct AddProduct;
+impl Formula<3> for AddProduct {
+    #[inline(always)]
+    fn eval<R: Real>(&self, [x, row, number]: [R; 3]) -> R
+    where
+        f64: FloatOps<R>,
+    {
+        x * row + number
+    }
+}
+
 #[test]
 fn a_sum_in_another_type_is_computed_in_its_own() {
     let (g, shape) = (tensor![[1.0, 2.0], [3.0, 4.0]; f64], Shape::from([2]));

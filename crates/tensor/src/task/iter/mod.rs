@@ -52,7 +52,7 @@ pub(crate) use reducer::{Reducer, Sum};
 pub(super) use sink::{Goal, fold_each};
 pub(super) use straight::LEAST_ADDED;
 pub(super) use update::{Job, update_all};
-pub(super) use walk::{change, map, write};
+pub(super) use walk::{change, map, repeat, write};
 pub(crate) use wide::WideMut;
 
 use crate::dtype::{Block, DType, Scalar};

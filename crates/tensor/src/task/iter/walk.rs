@@ -178,7 +178,7 @@ fn lay_out_periods(axes: &[PlanAxis], operand: &[Operand<'_>], out: BlockMut<'_>
 }
 
 /// Fills a block with its first elements, again and again.
-pub(super) fn repeat(out: BlockMut<'_>, period: usize) {
+pub(crate) fn repeat(out: BlockMut<'_>, period: usize) {
     with_block!(BlockMut, out, s => repeat_elements(s, period));
 }
 
