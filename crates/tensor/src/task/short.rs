@@ -184,7 +184,7 @@ pub(super) fn with_repeats(
         }
         _ => return None,
     };
-    let repeats = Repeated::of(kernel, reads, shape);
+    let repeats = RepeatedReads::of(kernel, reads, shape);
     let blocks = repeats.beside(None, reads, shape);
     let mut storage = Storage::scratch(dtype, shape.numel());
     kernel.run(&blocks, &mut [storage.block_mut()]);
@@ -200,7 +200,7 @@ pub(super) fn in_place(kernel: &dyn BlockKernel, reads: &[Read<'_>], out: &mut T
     }
     let n = out.numel();
     let own = written(out.dtype(), n, |block| out.as_block().expect("it lies in order").copy_to(block));
-    let repeats = Repeated::of(kernel, reads, out.shape());
+    let repeats = RepeatedReads::of(kernel, reads, out.shape());
     let blocks = repeats.beside(Some(own.block()), reads, out.shape());
     kernel.run(&blocks, &mut [out.block_mut()]);
     true
@@ -219,16 +219,16 @@ fn are_small_and_alike(reads: &[Read<'_>], shape: &Shape) -> bool {
 }
 
 /// The numbers and rows that are read: as a kernel takes numbers, or repeated in working memory.
-struct Repeated {
+struct RepeatedReads {
     takes_numbers: bool,
     /// the one that is no tensor, if there is one and the kernel takes it
     number: Option<(ScalarCell, DType)>,
     repeated: SmallVec<[Handle; 2]>,
 }
 
-impl Repeated {
+impl RepeatedReads {
     #[inline]
-    fn of(kernel: &dyn BlockKernel, reads: &[Read<'_>], shape: &Shape) -> Repeated {
+    fn of(kernel: &dyn BlockKernel, reads: &[Read<'_>], shape: &Shape) -> RepeatedReads {
         let takes_numbers = || match reads {
             [Read::Tensor(_, own), others @ ..] => {
                 kernel.takes_numbers(*own, shape.numel())
@@ -256,7 +256,7 @@ impl Repeated {
                 Read::Tensor(..) => {}
             }
         }
-        Repeated { takes_numbers, number, repeated }
+        RepeatedReads { takes_numbers, number, repeated }
     }
 
     /// The blocks of what is read: of tensors of this shape, and of these numbers and rows.
