@@ -299,6 +299,30 @@ fn axes_that_are_meant_stay_so() {
     }
 }
 
+/// Gradients that are the same are computed once beside others, also of many gradients at once, whose number may be the size of an axis.
+#[test]
+fn gradients_that_are_the_same_beside_others() {
+    let dice = &mut Random::new(5);
+    let [x, y] = [(); 2].map(|()| fill([3, 3, 4], Domain::Any, dice));
+    for shape in [&[4][..], &[3, 4], &[3, 1], &[1, 3, 1], &[3, 3, 4], &[]] {
+        let inputs = || [x.clone(), y.clone(), fill(shape, Domain::Any, &mut Random::new(6))];
+        for axes in [&[1, 2][..], &[0, 2], &[2], &[0, 1, 2]] {
+            let fused = |[x, y, z]: &[Var; 3]| fuse!(|x, y, z| (x + y).tanh() * z).sum([x, y, z], axes);
+            let plain = |[x, y, z]: &[Var; 3]| ((x + y).tanh() * z).sum(axes);
+            for (a, b) in jacobian(fused, inputs()).unwrap().iter().zip(&jacobian(plain, inputs()).unwrap()) {
+                assert!(close(&a.value(), &b.value(), 1e-12), "{shape:?} {axes:?}");
+            }
+            let gradients = |f: &dyn Fn(&[Var; 3]) -> Result<Var>| {
+                let vars = inputs().map(|t| t.requires_grad());
+                grad(f(&vars).unwrap().sum(..).unwrap(), &vars).unwrap()
+            };
+            for (a, b) in gradients(&fused).iter().zip(&gradients(&plain)) {
+                assert!(close(&a.value(), &b.value(), 1e-12), "{shape:?} {axes:?}");
+            }
+        }
+    }
+}
+
 /// Passes of many gradients at once, and forward ones, are those of operators.
 #[test]
 fn matrices_of_derivatives_are_those_of_operators() {

@@ -133,7 +133,8 @@ fn alike(
     g: &Tensor,
     take: &mut Take<'_>,
 ) -> Result<()> {
-    let own = |k: usize| ctx.node.input_shape(k).map(|own| ctx.lead.shape(own));
+    let rank = g.rank() - ctx.lead.axes();
+    let own = |k: usize| ctx.node.input_shape(k).map(|own| ctx.lead.aligned(own, rank));
     let is_whole = |k: usize| own(k).is_some_and(|own| own == *g.shape());
     let all_are_alike = inputs.iter().all(|&k| slopes[k] == slopes[inputs[0]]);
     let gets_incoming = |k: usize| slopes[k] == Some(Names::operand(0)) && (all_are_alike || is_whole(k));
@@ -141,7 +142,7 @@ fn alike(
     inputs.iter().filter(|&&k| gets_incoming(k)).try_for_each(|&k| value(k, g))?;
     inputs.retain(|k| !gets_incoming(*k));
     let alike = |k: usize| inputs.iter().copied().filter(move |&other| slopes[other] == slopes[k]);
-    // The first of those that are alike, if it is whole, stands for all.
+    // The first whole one of those that are alike stands for all.
     let first_of =
         |k: usize| if alike(k).nth(1).is_some() { alike(k).find(|&k| is_whole(k)).unwrap_or(k) } else { k };
     let firsts: SmallVec<[usize; 2]> = inputs.iter().copied().filter(|&k| first_of(k) == k).collect();
