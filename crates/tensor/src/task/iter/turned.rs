@@ -1,4 +1,5 @@
-//! Folds of operands whose axes are turned: in the order in which they lie, of which the results are turned, or the axes before.
+//! Folds of operands whose axes are turned: in the order in which they lie, of which the results are turned, or the axes before; or laid out at once, beside a lead
+//! that is not turned.
 
 use std::cmp::Reverse;
 
@@ -183,7 +184,7 @@ fn steps(op: &Operand<'_>, axes: &[usize], kept: &[bool]) -> Steps {
 pub(super) struct Straightened(SmallVec<[Option<(Handle, Strides)>; 4]>);
 
 impl Straightened {
-    /// `None` where none is turned, where they are few, for which there is a shorter way, or would not stay in the cache.
+    /// `None` where none is turned that stays in the cache when it is laid out, or they are few, for which there is a shorter way.
     pub(super) fn of(operands: &[Operand<'_>], shape: &[usize]) -> Option<Straightened> {
         let n = shape.iter().fold(1usize, |n, &size| n.saturating_mul(size));
         if n <= GRAIN || !lie_in_order(operands, shape) {
@@ -192,7 +193,9 @@ impl Straightened {
         let (mut all, mut is_any) = (SmallVec::new(), false);
         for o in operands {
             let axes = Plan::new(o.shape, std::slice::from_ref(o), true).axes;
-            if is_in_order(axes.iter().map(|axis| (axis.size, axis.steps[0]))) != Some(false) {
+            let own: usize = axes.iter().map(|axis| axis.size).product();
+            let is_turned = is_in_order(axes.iter().map(|axis| (axis.size, axis.steps[0]))) == Some(false);
+            if !is_turned || !stays_in_cache(own.saturating_mul(o.want.size())) {
                 all.push(None);
                 continue;
             }
@@ -201,10 +204,7 @@ impl Straightened {
                 strides[axis] = len as isize;
                 len *= o.shape[axis];
             }
-            if !stays_in_cache(len.saturating_mul(o.want.size())) {
-                return None;
-            }
-            let mut storage = Storage::stale(o.want, len)?;
+            let mut storage = Storage::stale(o.want, own)?;
             lay_out_all(&axes, std::slice::from_ref(o), storage.block_mut());
             (_, is_any) = (all.push(Some((storage, strides))), true);
         }
