@@ -305,6 +305,29 @@ impl RandomWork {
         }))
     }
 
+    /// A piece of work as it is printed, of any shape: `matmul [4, 10] as [1, 0] [10000, 4], f64`.
+    pub fn parse(text: &str) -> Option<RandomWork> {
+        let (op, mut rest) = text.split_at(text.find(" [")?);
+        let known = ["matmul", "add", "mul", "maximum", "sum", "amax", "softmax", "cumsum", "conv2d"];
+        let op =
+            known.into_iter().chain(FORMULAS.iter().map(|formula| formula.text)).find(|name| *name == op)?;
+        let double = rest.ends_with(", f64");
+        let (mut operands, mut numbers) = (Vec::<Operand>::new(), vec![]);
+        while let Some(begin) = rest.find('[') {
+            let (what, list) = (&rest[..begin], &rest[begin + 1..]);
+            let (list, behind) = list.split_once(']')?;
+            let list =
+                list.split(", ").map(str::parse).collect::<std::result::Result<Vec<usize>, _>>().ok()?;
+            match what {
+                " " => operands.push(Operand { order: (0..list.len()).collect(), dims: list, double }),
+                " as " => operands.last_mut()?.order = list,
+                _ => numbers = list,
+            }
+            rest = behind;
+        }
+        Some(RandomWork { op, operands, numbers })
+    }
+
     /// For `python/survey.py`.
     pub fn to_json(&self) -> Value {
         let operand = |o: &Operand| json!({"dims": o.dims, "order": o.order, "double": o.double});
@@ -342,6 +365,9 @@ mod tests {
             let some = works(kind, 7, 6);
             assert_eq!(some, works(kind, 7, 6));
             assert_ne!(some, works(kind, 8, 6));
+            for work in works(kind, 9, 60) {
+                assert_eq!(RandomWork::parse(&work.to_string()).as_ref(), Some(&work), "{work}");
+            }
             for (work, passes) in some.iter().zip([Passes::Forward, Passes::Both].into_iter().cycle()) {
                 work.prepare(passes).unwrap()().unwrap_or_else(|e| panic!("{work}: {e}"));
             }

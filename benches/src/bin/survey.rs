@@ -11,7 +11,7 @@ use benches::survey::{KINDS, Passes, RandomWork, works};
 use benches::sweep::Run;
 
 const USAGE: &str = "\
-usage: survey [--python PATH] [--kind products] [--passes forward] [--seed 1] [--count 100] [--milliseconds 250] [--threads 1] [--worst 30]
+usage: survey [--python PATH] [--kind products] [--passes forward] [--seed 1] [--count 100] [--milliseconds 250] [--threads 1] [--worst 30] [--work TEXT]
 
   --python PATH      an interpreter that has PyTorch: python3
   --kind KIND        products, pointwise, folds or windows, beside PyTorch; or fused, beside operators
@@ -21,6 +21,7 @@ usage: survey [--python PATH] [--kind products] [--passes forward] [--seed 1] [-
   --milliseconds N   for each
   --threads N        of ours and of the peer
   --worst N          how many are printed
+  --work TEXT        this work and no other, as it is printed; may be given several times
 ";
 
 struct Arguments {
@@ -32,13 +33,14 @@ struct Arguments {
     budget: Duration,
     threads: usize,
     worst: usize,
+    works: Vec<RandomWork>,
 }
 
 fn arguments(mut words: impl Iterator<Item = String>) -> Option<Arguments> {
     let (python, kind, budget) = ("python3".into(), KINDS[0].to_owned(), Duration::from_millis(250));
     let passes = Passes::Forward;
     let mut arguments =
-        Arguments { python, kind, passes, seed: 1, count: 100, budget, threads: 1, worst: 30 };
+        Arguments { python, kind, passes, seed: 1, count: 100, budget, threads: 1, worst: 30, works: vec![] };
     while let Some(word) = words.next() {
         let value = words.next()?;
         match word.as_str() {
@@ -51,6 +53,7 @@ fn arguments(mut words: impl Iterator<Item = String>) -> Option<Arguments> {
             "--milliseconds" => arguments.budget = Duration::from_millis(value.parse().ok()?),
             "--threads" => arguments.threads = value.parse().ok()?,
             "--worst" => arguments.worst = value.parse().ok()?,
+            "--work" => arguments.works.push(RandomWork::parse(&value)?),
             _ => return None,
         }
     }
@@ -175,7 +178,11 @@ fn survey(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     foldback::tensor::try_set_num_threads(arguments.threads)?;
     let mut peer = Peer::start(arguments)?;
     let mut all = Vec::new();
-    for work in works(&arguments.kind, arguments.seed, arguments.count) {
+    let work = match &arguments.works[..] {
+        [] => works(&arguments.kind, arguments.seed, arguments.count),
+        chosen => chosen.to_vec(),
+    };
+    for work in work {
         all.push((ratios(&work, &mut peer, arguments).map_err(|e| format!("{work}: {e}"))?, work));
     }
     if let Peer::PyTorch(mut python) = peer {

@@ -73,7 +73,7 @@ impl Ahead {
 
 /// Asks for a line: a hint, which reads nothing.
 #[inline]
-fn ask(line: *const u8) {
+pub(crate) fn ask(line: *const u8) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};

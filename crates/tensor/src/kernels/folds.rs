@@ -166,10 +166,12 @@ pub(super) fn fold_rest<T: Element>(
     fold_last(lanes_of_rest(lanes, rest, of, combine), combine)
 }
 
-/// Folds the last lanes: hidden from the compiler, which would else take all lanes in pairs to suit the tree's root, a quarter of a row of 64.
+/// Folds the last lanes: hidden from the compiler, which would else take all lanes in pairs to suit the tree's root, a quarter of a row of 64; and
+/// those of either half by themselves, as it would compare two pairs at once, for lack of a smaller vector, and jump to choose the larger of each.
 #[inline(always)]
 fn fold_last<T: Copy>(lanes: [T; 4], combine: impl Fn(T, T) -> T + Copy) -> T {
-    fold_lanes(std::hint::black_box(lanes), combine)
+    let ([a, _, c, _], [_, b, _, d]) = (std::hint::black_box(lanes), std::hint::black_box(lanes));
+    combine(combine(a, c), combine(b, d))
 }
 
 #[inline(always)]

@@ -84,6 +84,17 @@ const NEAR_BYTES: usize = 1 << 19;
 /// the time of strips half as wide: more of each row of the right operand lies side by side.
 const SHALLOW: usize = 128;
 
+/// Inner positions up to which a strip is many blocks wide, so that the result is written along its rows, and the elements of such a strip at most,
+/// which stay in the second-level cache. With AVX2 (Zen 3) products of up to 32 inner positions take 0.2 to 0.8 of the time that strips of one block take,
+/// of 33 to 128 0.35 to 1. With AVX-512 a strip of four registers is reason enough from 17 on; more was not measured.
+fn along(level: Level) -> usize {
+    if level == Level::Avx512 { 16 } else { 128 }
+}
+const ALONG_ROOM: usize = 1 << 16;
+
+/// Rows from which on such a strip is laid out where nothing lies behind its last columns, and not cut in two.
+const MANY_ROWS: usize = 32;
+
 /// Strips and inner positions from which on laying out the rows of the left operand pays for higher blocks, and strips where its rows
 /// would be read as they lie.
 pub(super) const LARGE: (usize, usize) = (3, 32);
@@ -113,7 +124,8 @@ pub(super) fn blocked_at<T: MulAdd, const W: usize>(mut tile: Tile<'_, T>, level
     } else {
         W
     };
-    let near = m <= 2 * height || spread(tile.b.row_step) <= NEAR;
+    let most = if k <= along(level) { (ALONG_ROOM / k / span * span).max(span) } else { span };
+    let near = m <= 2 * height || spread(tile.b.row_step) <= NEAR || most > span;
     let as_it_lies = tile.b.col_step == 1 && near;
     let far = tile.b.col_step == 1 && spread(tile.b.row_step) > NEAR;
     let asks = far && k.saturating_mul(tile.b.row_step.unsigned_abs() * size_of::<T>()) > NEAR_BYTES;
@@ -121,7 +133,7 @@ pub(super) fn blocked_at<T: MulAdd, const W: usize>(mut tile: Tile<'_, T>, level
     let near_left = if n <= span { 3 * NEAR_LEFT } else { NEAR_LEFT };
     let grouped = large || beside && n > W && spread(tile.a.col_step) > near_left;
     let mut groups: Option<Room<T>> = grouped.then(|| Room::new(m.div_ceil(height) * apart(height, deepest)));
-    let panel_room = n.next_multiple_of(W).min(span) * deepest.max(EIGHT);
+    let panel_room = n.min(most).div_ceil(span) * apart(span, deepest) + span * EIGHT;
     let (mut panel, mut copy): (Option<Room<T>>, Option<Room<T>>) = (None, None);
     for from in (0..k).step_by(DEPTH) {
         let depth = (k - from).min(DEPTH);
@@ -138,19 +150,27 @@ pub(super) fn blocked_at<T: MulAdd, const W: usize>(mut tile: Tile<'_, T>, level
                 _ => 1,
             };
             let width = registers * W;
-            let wide = (n - col).min(width);
-            let height = if registers == WIDE { LOW } else { height };
+            let rest = (n - col).min(most);
             let mut b = tile.b.moved(0, from, col);
+            // Behind the columns of a row there may be anything, if it is there: these sums are not written.
+            let is_whole = |width| b.rest().len().min(b.moved(0, depth - 1, 0).rest().len()) >= width;
+            let is_cut =
+                registers > 1 || as_it_lies && m < MANY_ROWS && !is_whole(rest.next_multiple_of(width));
+            let wide = if is_cut { (rest / width * width).max(rest.min(width)) } else { rest };
+            let height = if registers == WIDE { LOW } else { height };
             let next = col + wide;
             let next = (asks && next < n).then(|| tile.b.moved(0, from, next));
             // The first block copies it.
             let is_copied =
                 (large || level == Level::Avx512 && !grouped) && far && !as_it_lies && wide == 2 * W;
-            // Behind the columns of a row there may be anything, if it is there: these sums are not written.
-            let is_whole = || b.rest().len().min(b.moved(0, depth - 1, 0).rest().len()) >= width;
-            if !(is_copied || as_it_lies && is_whole()) {
+            let mut b_apart = width;
+            if !(is_copied || as_it_lies && is_whole(wide.next_multiple_of(width))) {
                 let panel = panel.get_or_insert_with(|| Room::new(panel_room));
-                pack(&b, depth, wide, panel.as_mut_slice(), width);
+                b_apart = apart(width, depth);
+                for (number, c) in (0..wide).step_by(width).enumerate() {
+                    let out = &mut panel.as_mut_slice()[number * b_apart..];
+                    pack(&b.moved(0, 0, c), depth, (wide - c).min(width), out, width);
+                }
                 b = row_major(panel.as_slice(), width);
             }
             let scale = tile.scale;
@@ -163,6 +183,7 @@ pub(super) fn blocked_at<T: MulAdd, const W: usize>(mut tile: Tile<'_, T>, level
                 b,
                 places: None,
                 width,
+                b_apart,
                 cols: wide,
                 registers,
                 scale,
@@ -217,10 +238,13 @@ pub(super) struct Strip<'a, T> {
     pub(super) b: Matrix<'a, T>,
     /// where its lines begin, if that is not a step apart; its rows are in groups then
     pub(super) places: Option<Places<'a>>,
+    /// columns of a block
     pub(super) width: usize,
+    /// from one block's lines to the next one's
+    pub(super) b_apart: usize,
     /// columns that the result has, the first ones
     pub(super) cols: usize,
-    /// of 64 bytes, side by side
+    /// of 64 bytes, side by side in a block
     pub(super) registers: usize,
     pub(super) scale: T,
     pub(super) level: Level,
@@ -245,15 +269,18 @@ impl<T: MulAdd> Strip<'_, T> {
         copy: Option<&mut [T]>,
     ) {
         let height = self.height;
-        assert!(out.rows == self.m && self.cols <= self.width && col + self.cols <= out.cols);
+        assert!(out.rows == self.m && col + self.cols <= out.cols);
+        let is_one = self.cols <= self.width;
+        let b = self.b.moved(((self.cols - 1) / self.width * self.b_apart) as isize, 0, 0);
         let last = match self.places {
-            None => self.b.moved(0, self.depth - 1, 0).rest(),
+            None => b.moved(0, self.depth - 1, 0).rest(),
             Some(places) => {
-                assert!(places.starts.len() >= self.depth && self.grouped, "each line has its place");
-                &self.b.rest()[places.last..]
+                let have_places = places.starts.len() >= self.depth && self.grouped && is_one;
+                assert!(have_places, "each line has its place");
+                &b.rest()[places.last..]
             }
         };
-        assert!(self.b.rest().len().min(last.len()) >= self.width, "a strip is as wide as its registers");
+        assert!(b.rest().len().min(last.len()) >= self.width, "a block is as wide as its registers");
         if self.grouped {
             let last = self.a.moved(((self.m - 1) / height * apart(height, self.depth)) as isize, 0, 0);
             assert!(last.rest().len() >= height * self.depth, "groups are whole");
@@ -262,7 +289,7 @@ impl<T: MulAdd> Strip<'_, T> {
             assert!(row.len() >= col + self.cols, "a row is as long as the result is wide");
         }
         if let Some(copy) = &copy {
-            assert!(copy.len() >= self.depth * self.width, "a copy has room for the strip");
+            assert!(copy.len() >= self.depth * self.width && is_one, "a copy has room for the strip");
             let height = if self.grouped { HIGH } else { POINTERS };
             assert!(self.height == height && self.registers == 2 && self.level == Level::Avx512);
         }
@@ -275,6 +302,7 @@ impl<T: MulAdd> Strip<'_, T> {
             a_step: self.a.col_step,
             b: self.b.pointer(),
             b_step: self.b.row_step,
+            b_apart: self.b_apart,
             copy: copy.map_or(std::ptr::null_mut(), |copy| copy.as_mut_ptr()),
             places: self.places.map_or(std::ptr::null(), |places| places.starts.as_ptr()),
             registers: self.registers,
@@ -351,8 +379,8 @@ mod tests {
             };
             (0..rows).flat_map(line).take(rows * (cols + more) - more).collect()
         };
-        for n in [1, 2, 7, 8, 9, 15, 16, 17, 31, 33, 40, 63] {
-            for (m, k, more) in [(1, 1, 0), (3, 5, 1), (9, 40, 0), (13, 300, 40)] {
+        for n in [1, 2, 7, 8, 9, 15, 16, 17, 31, 33, 40, 63, 530] {
+            for (m, k, more) in [(1, 1, 0), (3, 5, 1), (9, 128, 0), (35, 16, 0), (13, 300, 40)] {
                 let (a, b, row) = (among(m, k, 2, 3), among(k, n, more, 11), among(1, n, 0, 29));
                 let a = Matrix { row_step: (k + 2) as isize, ..row_major(&a, k) };
                 let b = row_major(&b, n + more);

@@ -3,6 +3,8 @@
 use super::Matrix;
 use super::block::MulAdd;
 use super::registers::HIGH;
+use crate::kernels::LINE;
+use crate::kernels::ahead::ask;
 use crate::kernels::transpose::{EIGHT, SIDE, transpose_columns};
 
 /// Copies a matrix to `out`, whose rows are `stride` apart; what lies between them may be anything.
@@ -65,6 +67,11 @@ pub(super) fn pack_groups<T: MulAdd>(
     }
 }
 
+/// Groups that are laid out together, and columns that are asked for before they are read: of 3000 columns of 1000 rows, which lie in memory, groups of six
+/// take 0.45 to 0.6 of the time on a Zen 3.
+const TOGETHER: usize = 16;
+const AHEAD: isize = 8;
+
 fn groups_of<T: MulAdd, const N: usize>(
     a: &Matrix<'_, T>,
     rows: usize,
@@ -78,14 +85,27 @@ fn groups_of<T: MulAdd, const N: usize>(
         }
         return;
     }
-    for c in 0..cols {
-        let start = (a.start as isize + c as isize * a.col_step) as usize;
-        let (whole, rest) = a.data[start..start + rows].as_chunks::<N>();
-        for (g, from) in whole.iter().enumerate() {
-            *out[g * apart + c * N..].first_chunk_mut().expect("groups fit") = *from;
-        }
-        if !rest.is_empty() {
-            out[whole.len() * apart + c * N..][..rest.len()].copy_from_slice(rest);
+    // Some groups at a time: of many, each would lie on a page of its own.
+    for top in (0..rows).step_by(N * TOGETHER) {
+        let (rows, first) = ((rows - top).min(N * TOGETHER), top / N);
+        for c in 0..cols {
+            let column = a.moved(0, top, c).rest();
+            let (whole, rest) = column[..rows].as_chunks::<N>();
+            for (g, from) in (first..).zip(whole) {
+                for line in from.chunks(LINE / size_of::<T>()) {
+                    ask(line.as_ptr().wrapping_offset(AHEAD * a.col_step).cast());
+                }
+                *out[g * apart + c * N..].first_chunk_mut().expect("groups fit") = *from;
+            }
+            if rest.is_empty() {
+                continue;
+            }
+            let out = &mut out[(first + whole.len()) * apart + c * N..];
+            // With what lies behind it, if there is anything: a few instructions instead of a call.
+            match column[rows - rest.len()..].first_chunk::<N>() {
+                Some(from) => *out.first_chunk_mut().expect("groups fit") = *from,
+                None => out[..rest.len()].copy_from_slice(rest),
+            }
         }
     }
 }
@@ -109,15 +129,17 @@ fn group_across<T: MulAdd, const N: usize>(a: &Matrix<'_, T>, rows: usize, cols:
 /// A matrix whose rows are neighbours in memory. Of fewer than [`EIGHT`] rows what lies behind them is copied, too, where there is room for it.
 fn pack_transposed<T: MulAdd>(b: &Matrix<'_, T>, rows: usize, cols: usize, out: &mut [T], stride: usize) {
     let (from, tall) = (b.rest(), rows.max(EIGHT));
-    if b.col_step > 0 && cols >= EIGHT {
+    let mut done = 0;
+    if b.col_step > 0 && cols >= EIGHT && out.len() >= (tall - 1) * stride + cols {
         let step = b.col_step as usize;
-        let is_there = from.len() >= (cols - 1) * step + tall && out.len() >= (tall - 1) * stride + cols;
-        if is_there && transpose_columns(from, step, [tall, cols], out, stride) {
-            return;
+        // Those behind which there is enough.
+        let tall_ones = from.len().checked_sub(tall).map_or(0, |room| room / step + 1).min(cols);
+        if tall_ones >= EIGHT && transpose_columns(from, step, [tall, tall_ones], out, stride) {
+            done = tall_ones;
         }
     }
     for row in (0..rows).step_by(SIDE) {
-        for c in 0..cols {
+        for c in done..cols {
             let column = &b.moved(0, row, c).rest()[..(rows - row).min(SIDE)];
             for (r, &v) in column.iter().enumerate() {
                 out[(row + r) * stride + c] = v;

@@ -159,6 +159,7 @@ fn multiply_strip<T: MulAdd>(
         b: row_major(b, form.span),
         places,
         width: form.span,
+        b_apart: 0,
         cols: form.span,
         registers: form.span / form.run,
         scale: T::of_count(1),

@@ -22,13 +22,15 @@ pub(super) struct Panel<T> {
     pub(super) b: *const T,
     /// from one line of the strip to the next
     pub(super) b_step: isize,
+    /// from the lines of one block to those of the next
+    pub(super) b_apart: usize,
     /// where lines are copied to as they are read, one after another, unless it is null
     pub(super) copy: *mut T,
     /// where each line begins, counted from `b`, unless it is null
     pub(super) places: *const usize,
-    /// how many registers of 64 bytes the strip is wide: one, two or [`WIDE`]
+    /// how many registers of 64 bytes a block is wide: one, two or [`WIDE`]
     pub(super) registers: usize,
-    /// how many columns of the strip are written, at least one; the others may be of anything
+    /// how many columns of the strip are written, at least one, block by block; those that fill the last block may be of anything
     pub(super) cols: usize,
     pub(super) out: *mut T,
     /// from one row of the result to the next
@@ -66,13 +68,13 @@ const BESIDE: u8 = 0;
 const PLACED: u8 = 1;
 const COPIED: u8 = 2;
 
-/// A block of `R` rows, of which `live` are written, in `N` registers per row, of which `cols` columns are.
+/// Blocks of `R` rows, of which `live` are written, in `N` registers per row, one beside the other until `cols` columns are written.
 ///
 /// Where rows lie beside each other one pointer leads to all of them: a processor has fewer than it would take.
 macro_rules! vector_block {
     ($name:ident, $features:literal, $t:ty, $lanes:literal,
      $zero:ident, $spread:ident, $load:ident, $store:ident, $fused:ident, $plus:ident, $times:ident,
-     $some:path, $load_some:path, $store_some:path) => {
+     $part:path, $store_some:path) => {
         /// # Safety
         /// As for `MulAdd::compute`, on a processor with these features.
         #[cfg(target_arch = "x86_64")]
@@ -81,91 +83,93 @@ macro_rules! vector_block {
             use std::arch::x86_64::{
                 _MM_HINT_T0, _MM_HINT_T1, _mm_prefetch, $fused, $load, $plus, $spread, $store, $times, $zero,
             };
-            // Each row of the result lies on a page of its own: asked for now, it is there when the sums are.
-            for r in 0..R.min(x.live) {
-                for c in 0..N {
-                    _mm_prefetch::<_MM_HINT_T0>(x.out.wrapping_add(r * x.stride + c * $lanes).cast());
-                }
-            }
-            let mut sums = [[$zero(); N]; R];
-            let mut line = [$zero(); N];
-            let (mut b, mut step, mut ahead, mut copy) = (x.b, 0, x.ahead, x.copy);
-            for p in 0..x.depth {
-                if N == 2 && LINES != PLACED {
-                    _mm_prefetch::<_MM_HINT_T1>(ahead.cast());
-                    ahead = ahead.wrapping_offset(x.ahead_step);
-                }
-                if LINES == PLACED {
-                    // SAFETY: there is a place for each line.
-                    b = x.b.wrapping_add(unsafe { *x.places.add(p) });
-                }
-                for c in 0..N {
-                    // SAFETY: a line of the strip is as wide as these registers.
-                    line[c] = unsafe { $load(b.add(c * $lanes)) };
-                    if LINES == COPIED {
-                        // SAFETY: there is room for as many lines as the strip is deep.
-                        unsafe { $store(copy.add(c * $lanes), line[c]) };
-                    }
-                }
-                if LINES == COPIED {
-                    copy = copy.wrapping_add(N * $lanes);
-                }
-                for r in 0..R {
-                    // SAFETY: every row is as long as the strip is deep, and a group is `a_step >= R` rows.
-                    let left = $spread(unsafe {
-                        if GROUPED { *x.rows[0].offset(step).add(r) } else { *x.rows[r].offset(step) }
-                    });
-                    for c in 0..N {
-                        sums[r][c] = $fused(left, line[c], sums[r][c]);
-                    }
-                }
-                if LINES != PLACED {
-                    b = b.wrapping_offset(x.b_step);
-                }
-                step += x.a_step;
-            }
             let scale = $spread(x.scale);
-            if x.cols < N * $lanes {
-                // Aside from the other loop, which a mask makes 1.05 to 1.1 times as long where sums are short.
-                for r in 0..R {
-                    if r < x.live {
+            for (number, from) in (0..x.cols).step_by(N * $lanes).enumerate() {
+                let (out, cols) = (x.out.wrapping_add(from), x.cols - from);
+                // Each row of the result lies on a page of its own: asked for now, it is there when the sums are.
+                for r in 0..R.min(x.live) {
+                    for c in 0..N {
+                        _mm_prefetch::<_MM_HINT_T0>(out.wrapping_add(r * x.stride + c * $lanes).cast());
+                    }
+                }
+                let mut sums = [[$zero(); N]; R];
+                let mut line = [$zero(); N];
+                let (mut b, mut step) = (x.b.wrapping_add(number * x.b_apart), 0);
+                let (mut ahead, mut copy) = (x.ahead, x.copy);
+                for p in 0..x.depth {
+                    if N == 2 && LINES != PLACED {
+                        _mm_prefetch::<_MM_HINT_T1>(ahead.cast());
+                        ahead = ahead.wrapping_offset(x.ahead_step);
+                    }
+                    if LINES == PLACED {
+                        // SAFETY: there is a place for each line.
+                        b = x.b.wrapping_add(unsafe { *x.places.add(p) });
+                    }
+                    for c in 0..N {
+                        // SAFETY: a line of the strip is as wide as these registers.
+                        line[c] = unsafe { $load(b.add(c * $lanes)) };
+                        if LINES == COPIED {
+                            // SAFETY: there is room for as many lines as the strip is deep.
+                            unsafe { $store(copy.add(c * $lanes), line[c]) };
+                        }
+                    }
+                    if LINES == COPIED {
+                        copy = copy.wrapping_add(N * $lanes);
+                    }
+                    for r in 0..R {
+                        // SAFETY: every row is as long as the strip is deep, and a group is `a_step >= R` rows.
+                        let left = $spread(unsafe {
+                            if GROUPED { *x.rows[0].offset(step).add(r) } else { *x.rows[r].offset(step) }
+                        });
                         for c in 0..N {
-                            if c * $lanes < x.cols {
-                                let some = $some(x.cols - c * $lanes);
-                                let sum = $times(sums[r][c], scale);
-                                // SAFETY: the result has `live` rows of `cols` columns, and so has what they are added to; no
-                                // others are read and written.
-                                unsafe {
-                                    let place = x.out.add(r * x.stride + c * $lanes);
-                                    let sum = if x.onto.is_null() {
-                                        sum
-                                    } else {
-                                        $plus(
-                                            $load_some(x.onto.add(r * x.onto_stride + c * $lanes), some),
-                                            sum,
-                                        )
-                                    };
-                                    $store_some(place, some, sum);
+                            sums[r][c] = $fused(left, line[c], sums[r][c]);
+                        }
+                    }
+                    if LINES != PLACED {
+                        b = b.wrapping_offset(x.b_step);
+                    }
+                    step += x.a_step;
+                }
+                if cols < N * $lanes {
+                    // Aside from the other loop, which a mask makes 1.05 to 1.1 times as long where sums are short.
+                    for r in 0..R {
+                        if r < x.live {
+                            for c in 0..N {
+                                if c * $lanes < cols {
+                                    let some = (cols - c * $lanes).min($lanes);
+                                    let sum = $times(sums[r][c], scale);
+                                    // SAFETY: the result has `live` rows of `cols` columns, and so has what they are added to; no
+                                    // others are read and written.
+                                    unsafe {
+                                        let place = out.add(r * x.stride + c * $lanes);
+                                        let sum = if x.onto.is_null() {
+                                            sum
+                                        } else {
+                                            let onto = x.onto.add(from + r * x.onto_stride + c * $lanes);
+                                            $plus($part(std::slice::from_raw_parts(onto, some)), sum)
+                                        };
+                                        $store_some(place, some, sum);
+                                    }
                                 }
                             }
                         }
                     }
+                    return;
                 }
-                return;
-            }
-            for r in 0..R {
-                if r < x.live {
-                    for c in 0..N {
-                        let sum = $times(sums[r][c], scale);
-                        // SAFETY: the result has `live` rows as wide as these registers, and so has what they are added to.
-                        unsafe {
-                            let place = x.out.add(r * x.stride + c * $lanes);
-                            let sum = if x.onto.is_null() {
-                                sum
-                            } else {
-                                $plus($load(x.onto.add(r * x.onto_stride + c * $lanes)), sum)
-                            };
-                            $store(place, sum);
+                for r in 0..R {
+                    if r < x.live {
+                        for c in 0..N {
+                            let sum = $times(sums[r][c], scale);
+                            // SAFETY: the result has `live` rows as wide as these registers, and so has what they are added to.
+                            unsafe {
+                                let place = out.add(r * x.stride + c * $lanes);
+                                let sum = if x.onto.is_null() {
+                                    sum
+                                } else {
+                                    $plus($load(x.onto.add(from + r * x.onto_stride + c * $lanes)), sum)
+                                };
+                                $store(place, sum);
+                            }
                         }
                     }
                 }
@@ -186,9 +190,8 @@ vector_block!(
     _mm512_fmadd_ps,
     _mm512_add_ps,
     _mm512_mul_ps,
-    some::f32_avx512,
-    some::f32_avx512_load,
-    some::f32_avx512_store
+    super::passes::f32_avx512_part,
+    some::f32_avx512
 );
 vector_block!(
     f64_avx512,
@@ -202,9 +205,8 @@ vector_block!(
     _mm512_fmadd_pd,
     _mm512_add_pd,
     _mm512_mul_pd,
-    some::f64_avx512,
-    some::f64_avx512_load,
-    some::f64_avx512_store
+    super::passes::f64_avx512_part,
+    some::f64_avx512
 );
 vector_block!(
     f32_avx2,
@@ -218,9 +220,8 @@ vector_block!(
     _mm256_fmadd_ps,
     _mm256_add_ps,
     _mm256_mul_ps,
-    super::short::mask_f32,
-    std::arch::x86_64::_mm256_maskload_ps,
-    std::arch::x86_64::_mm256_maskstore_ps
+    super::passes::f32_avx2_part,
+    some::f32_avx2
 );
 vector_block!(
     f64_avx2,
@@ -234,45 +235,83 @@ vector_block!(
     _mm256_fmadd_pd,
     _mm256_add_pd,
     _mm256_mul_pd,
-    super::short::mask_f64,
-    std::arch::x86_64::_mm256_maskload_pd,
-    std::arch::x86_64::_mm256_maskstore_pd
+    super::passes::f64_avx2_part,
+    some::f64_avx2
 );
 
-/// Masks for the first elements of a register of 64 bytes, and what they read and write, in the order of arguments that 32 bytes have.
+/// Writes the first elements of a register, as many as there are: at least one.
 #[cfg(target_arch = "x86_64")]
 mod some {
     use super::super::passes::mask;
     use std::arch::x86_64::*;
 
-    macro_rules! some {
-        ($t:ty, $lanes:literal, $mask:ty, $register:ty, $some:ident, $load:ident, $store:ident, $maskz_load:ident, $mask_store:ident) => {
-            #[inline(always)]
-            pub(super) fn $some(len: usize) -> $mask {
-                mask(len, $lanes) as $mask
-            }
-            /// # Safety
-            /// These elements can be read.
-            #[target_feature(enable = "avx512f")]
-            #[inline]
-            pub(super) unsafe fn $load(from: *const $t, some: $mask) -> $register {
-                // SAFETY: as promised by the caller.
-                unsafe { $maskz_load(some, from) }
-            }
-            /// # Safety
-            /// These elements can be written.
-            #[target_feature(enable = "avx512f")]
-            #[inline]
-            pub(super) unsafe fn $store(to: *mut $t, some: $mask, v: $register) {
-                // SAFETY: as promised by the caller.
-                unsafe { $mask_store(to, some, v) }
-            }
-        };
+    /// # Safety
+    /// These elements can be written.
+    #[target_feature(enable = "avx512f")]
+    #[inline]
+    pub(super) unsafe fn f32_avx512(to: *mut f32, len: usize, v: __m512) {
+        // SAFETY: as promised by the caller.
+        unsafe { _mm512_mask_storeu_ps(to, mask(len, 16), v) }
     }
-    #[rustfmt::skip]
-    some!(f32, 16, u16, __m512, f32_avx512, f32_avx512_load, f32_avx512_store, _mm512_maskz_loadu_ps, _mm512_mask_storeu_ps);
-    #[rustfmt::skip]
-    some!(f64, 8, u8, __m512d, f64_avx512, f64_avx512_load, f64_avx512_store, _mm512_maskz_loadu_pd, _mm512_mask_storeu_pd);
+
+    /// # Safety
+    /// These elements can be written.
+    #[target_feature(enable = "avx512f")]
+    #[inline]
+    pub(super) unsafe fn f64_avx512(to: *mut f64, len: usize, v: __m512d) {
+        // SAFETY: as promised by the caller.
+        unsafe { _mm512_mask_storeu_pd(to, mask(len, 8) as u8, v) }
+    }
+
+    /// By halves: through a mask of AVX2 a Zen 3 writes one register in twelve cycles.
+    ///
+    /// # Safety
+    /// These elements can be written.
+    #[target_feature(enable = "avx2")]
+    #[inline]
+    pub(super) unsafe fn f32_avx2(mut to: *mut f32, len: usize, v: __m256) {
+        let mut rest = _mm256_castps256_ps128(v);
+        // SAFETY: the parts that are written have `len` elements together, as promised by the caller.
+        unsafe {
+            if len >= 8 {
+                return _mm256_storeu_ps(to, v);
+            }
+            if len & 4 != 0 {
+                _mm_storeu_ps(to, rest);
+                (to, rest) = (to.add(4), _mm256_extractf128_ps::<1>(v));
+            }
+            if len & 2 != 0 {
+                _mm_storel_pd(to.cast(), _mm_castps_pd(rest));
+                (to, rest) = (to.add(2), _mm_movehl_ps(rest, rest));
+            }
+            if len & 1 != 0 {
+                _mm_store_ss(to, rest);
+            }
+        }
+    }
+
+    /// By halves, as [`f32_avx2`].
+    ///
+    /// # Safety
+    /// These elements can be written.
+    #[target_feature(enable = "avx2")]
+    #[inline]
+    pub(super) unsafe fn f64_avx2(mut to: *mut f64, len: usize, v: __m256d) {
+        let mut rest = _mm256_castpd256_pd128(v);
+        // SAFETY: the parts that are written have `len` elements together, as promised by the caller.
+        unsafe {
+            if len >= 4 {
+                return _mm256_storeu_pd(to, v);
+            }
+            if len & 2 != 0 {
+                _mm_storeu_pd(to, rest);
+                (to, rest) = (to.add(2), _mm256_extractf128_pd::<1>(v));
+            }
+            if len & 1 != 0 {
+                _mm_store_sd(to, rest);
+            }
+        }
+    }
 }
 
 /// Row by row, for processors without wide registers.
@@ -284,22 +323,24 @@ unsafe fn plain<T: Element + std::ops::Add<Output = T> + std::ops::Mul<Output = 
 ) {
     for r in 0..x.live {
         let row = if x.grouped { x.rows[0].wrapping_add(r) } else { x.rows[r] };
-        let mut sums = [T::default(); W];
-        for p in 0..x.depth as isize {
-            // SAFETY: there is a place for each line, if there are any; every row is as long as the strip is deep, and a line of
-            // the strip has `W` elements.
-            let (left, line) = unsafe {
-                let b = if x.places.is_null() { p * x.b_step } else { *x.places.offset(p) as isize };
-                (*row.offset(p * x.a_step), *x.b.offset(b).cast::<[T; W]>())
-            };
-            sums = each(T::default(), |c| sums[c] + left * line[c]);
-        }
-        for (c, &sum) in sums[..x.cols].iter().enumerate() {
-            let sum = sum * x.scale;
-            // SAFETY: the result has `live` rows of `cols` elements, which nobody else uses now, and so has what the sums are added to.
-            unsafe {
-                let sum = if x.onto.is_null() { sum } else { *x.onto.add(r * x.onto_stride + c) + sum };
-                *x.out.add(r * x.stride + c) = sum;
+        for (number, from) in (0..x.cols).step_by(W).enumerate() {
+            let mut sums = [T::default(); W];
+            for p in 0..x.depth as isize {
+                // SAFETY: there is a place for each line, if there are any; every row is as long as the strip is deep, and a line of
+                // a block has `W` elements.
+                let (left, line) = unsafe {
+                    let b = if x.places.is_null() { p * x.b_step } else { *x.places.offset(p) as isize };
+                    (*row.offset(p * x.a_step), *x.b.offset(b).add(number * x.b_apart).cast::<[T; W]>())
+                };
+                sums = each(T::default(), |c| sums[c] + left * line[c]);
+            }
+            for (c, &sum) in (from..x.cols).zip(&sums) {
+                let sum = sum * x.scale;
+                // SAFETY: the result has `live` rows of `cols` elements, which nobody else uses now, and so has what the sums are added to.
+                unsafe {
+                    let sum = if x.onto.is_null() { sum } else { *x.onto.add(r * x.onto_stride + c) + sum };
+                    *x.out.add(r * x.stride + c) = sum;
+                }
             }
         }
     }

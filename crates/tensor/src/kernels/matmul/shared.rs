@@ -171,6 +171,7 @@ impl PanelLayout {
                     b,
                     places,
                     width,
+                    b_apart: 0,
                     cols: wide,
                     registers,
                     scale,
