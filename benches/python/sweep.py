@@ -220,6 +220,7 @@ CASES = {
     },
     "sum": {
         "all": lambda n: of(v(n), lambda a: a.sum(0)),
+        "all of 3 rows": lambda n: of(v(3, max(n // 3, 1)), lambda a: a.sum((0, 1))),
         "rows of 1024": lambda n: of(v(*rows(n, 1024)), lambda a: a.sum(1)),
         "columns of 1024": lambda n: of(v(*rows(n, 1024)), lambda a: a.sum(0)),
         "rows of 33": lambda n: of(v(*rows(n, 33)), lambda a: a.sum(1)),
@@ -371,6 +372,8 @@ CASES = {
         "8 rows of 256 with rows transposed": lambda n: product(v(8, 256), v(*rows(n, 256)).t()),
         "8 deep rows with 12 columns": lambda n: product(v(8, max(n // 12, 1)), v(max(n // 12, 1), 12)),
         "rows of 5 with 7 columns": lambda n: product(v(*rows(n, 5)), v(5, 7)),
+        "32 rows of 4 with columns": lambda n: product(v(32, 4), v(4, max(n // 32, 1))),
+        "a column of 64 with a row": lambda n: product(v(64, 1), v(1, max(n // 64, 1))),
         "6 rows of 15 with rows transposed": lambda n: product(v(6, 15), v(*rows(n, 15)).t()),
     },
     "product and back": {
@@ -400,6 +403,7 @@ CASES = {
         "columns of 64": lambda n: of(v(*rows(n, 64)), lambda a: a.softmax(0)),
         "the middle axis": lambda n: of(v(-(-n // 1024), 64, 16), lambda a: a.softmax(1)),
         "7 channels of images": lambda n: of(v(-(-n // 2800), 7, 400), lambda a: a.softmax(1)),
+        "the middle of rows of 8": lambda n: of(v(-(-n // 264), 33, 8), lambda a: a.softmax(1)),
         "columns of 32, axes turned": lambda n: of(v(-(-n // 2048), 32, 64).permute(2, 0, 1), lambda a: a.softmax(1)),
         "the first axis turned behind": lambda n: of(v(32, -(-n // 2048), 64).permute(2, 1, 0), lambda a: a.softmax(2)),
     },

@@ -205,6 +205,7 @@ pub fn cases() -> Vec<Case> {
 
         family "sum":
             "all" => |n| sum_of(values(&[n]), &[0]);
+            "all of 3 rows" => |n| sum_of(values(&[3, (n / 3).max(1)]), &[0, 1]);
             "rows of 1024" => |n| sum_of(values(&rows(n, 1024)), &[1]);
             "columns of 1024" => |n| sum_of(values(&rows(n, 1024)), &[0]);
             "rows of 33" => |n| sum_of(values(&rows(n, 33)), &[1]);
@@ -379,6 +380,8 @@ pub fn cases() -> Vec<Case> {
             "8 rows of 256 with rows transposed" => |n| product_of(values(&[8, 256]), values(&rows(n, 256)).t());
             "8 deep rows with 12 columns" => |n| product_of(values(&[8, (n / 12).max(1)]), values(&[(n / 12).max(1), 12]));
             "rows of 5 with 7 columns" allowed 2.5 => |n| product_of(values(&rows(n, 5)), values(&[5, 7]));
+            "32 rows of 4 with columns" allowed 2.5 => |n| product_of(values(&[32, 4]), values(&[4, (n / 32).max(1)]));
+            "a column of 64 with a row" allowed 2.5 => |n| product_of(values(&[64, 1]), values(&[1, (n / 64).max(1)]));
             "6 rows of 15 with rows transposed" allowed 2.5 => |n| product_of(values(&[6, 15]), values(&rows(n, 15)).t());
 
         family "product and back":
@@ -408,6 +411,7 @@ pub fn cases() -> Vec<Case> {
             "columns of 64" => |n| softmax_of(values(&rows(n, 64)), 0);
             "the middle axis" => |n| softmax_of(values(&[n.div_ceil(64 * 16), 64, 16]), 1);
             "7 channels of images" => |n| softmax_of(values(&[n.div_ceil(7 * 400), 7, 400]), 1);
+            "the middle of rows of 8" => |n| softmax_of(values(&[n.div_ceil(33 * 8), 33, 8]), 1);
             "columns of 32, axes turned" => |n| softmax_of(values(&[n.div_ceil(64 * 32), 32, 64]).permute([2, 0, 1])?, 1);
             "the first axis turned behind" => |n| softmax_of(values(&[32, n.div_ceil(64 * 32), 64]).permute([2, 1, 0])?, 2);
 

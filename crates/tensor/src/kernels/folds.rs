@@ -443,13 +443,28 @@ fn add_abreast<R: Reducer>(wide: &mut [R::Acc], run: &[R::T], mut width: usize) 
     }
 }
 
+/// Some rows, column by column. Accumulators that are elements are hidden from the compiler before they are stored, as in [`add_leaves`]: `max` of
+/// two rows takes half of the time with AVX2.
 #[inline(always)]
 fn add_rows<R: Reducer, const N: usize>(wide: &mut [R::Acc], rows: [&[R::T]; N]) {
     let n = wide.len();
     let rows: [&[R::T]; N] = each(&[][..], |k| &rows[k][..n]);
-    for j in 0..n {
-        let v = fold_lanes::<_, N>(each(R::IDENTITY, |k| rows[k][j]), R::combine);
-        wide[j] = R::merge(wide[j], R::lift(v));
+    let merged =
+        |acc: R::Acc, column: [R::T; N]| R::merge(acc, R::lift(fold_lanes::<_, N>(column, R::combine)));
+    let mut done = 0;
+    if size_of::<R::Acc>() == size_of::<R::T>() {
+        for wide in wide.as_chunks_mut::<FEW_LANES>().0 {
+            let lines = rows.map(|row| row[done..].first_chunk::<FEW_LANES>().expect("rows are as long"));
+            let mut own = *wide;
+            for k in 0..FEW_LANES {
+                own[k] = merged(own[k], each(R::IDENTITY, |i| lines[i][k]));
+            }
+            *wide = std::hint::black_box(own);
+            done += FEW_LANES;
+        }
+    }
+    for j in done..n {
+        wide[j] = merged(wide[j], each(R::IDENTITY, |i| rows[i][j]));
     }
 }
 

@@ -108,25 +108,36 @@ fn fold_column<R: Reducer>(lane: &mut [R::T; EIGHT], column: [R::T; EIGHT], shuf
     *lane = shuffles.hidden(folded);
 }
 
-/// Eight rows at a time of as many elements as there are lanes, or some more: each to its last four lanes, which are folded for all of them
-/// at once, by shuffles. Gives how many rows it folded. Longer ones gain nothing.
+/// Eight rows at a time of as many elements as there are lanes, or some more, or the last three to seven: each to its last four lanes, which are folded
+/// for all of them at once, by shuffles. Gives how many rows it folded. Longer ones gain nothing.
 #[inline(always)]
 fn fold_together<R: Reducer>(out: &mut [R::T], table: Table<&[R::T]>, shuffles: WideShuffles) -> usize {
-    let (eights, _) = out.as_chunks_mut::<EIGHT>();
-    for (nr, out) in eights.iter_mut().enumerate() {
+    let rows = out.len();
+    for (nr, out) in out.chunks_mut(EIGHT).enumerate() {
+        if out.len() < FEWEST {
+            return nr * EIGHT;
+        }
         let mut last = Aligned([[R::IDENTITY; FOUR]; EIGHT]);
-        let row = |k: usize| table.row(nr * EIGHT + k);
+        let row = |k: usize| table.row((nr * EIGHT + k).min(rows - 1));
         for (k, last) in last.0.as_chunks_mut().0.iter_mut().enumerate() {
             last_lanes_of_two::<R>([row(2 * k), row(2 * k + 1)], last, shuffles);
         }
         let last = std::hint::black_box(&last).0.as_flattened();
         let [a, b, c, d] = shuffles.four_columns(last, FOUR);
+        let mut folded = [R::IDENTITY; EIGHT];
         for k in 0..EIGHT {
-            out[k] = fold_lanes([a[k], b[k], c[k], d[k]], R::combine);
+            folded[k] = fold_lanes([a[k], b[k], c[k], d[k]], R::combine);
+        }
+        match out.as_mut_array() {
+            Some(out) => *out = folded,
+            None => out.copy_from_slice(&folded[..out.len()]),
         }
     }
-    eights.len() * EIGHT
+    rows
 }
+
+/// Rows that are folded together at least.
+const FEWEST: usize = 3;
 
 /// [`last_lanes`] of two rows of one length, for which what is asked of that is asked once.
 ///

@@ -12,7 +12,8 @@
 //! 128 rows 0.92. Where sums are so short that a strip of four registers stays in the first-level cache, or rows are few, rows are read where they lie,
 //! a few at a time. A bias is added as the sums of a block are written. A strip with fewer columns than its registers hold is read with what lies behind
 //! them, and the columns that there are are written through a mask: 8 by 6000 with 12 take half of the time that they take where strips are laid out and blocks
-//! computed aside, 6000 by 3 with 6 0.4, 64 by 784 with 10 0.85.
+//! computed aside, 6000 by 3 with 6 0.4, 64 by 784 with 10 0.85. Where sums are short, most of the time goes to the result: a strip is many blocks wide then, which
+//! one call computes for a few rows, so that the result is written along them.
 
 use super::pack::{pack, pack_groups};
 use super::passes::Put;

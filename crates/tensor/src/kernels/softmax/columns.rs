@@ -188,21 +188,32 @@ fn repeat<T: RowFloat>(buffer: &mut [T], n: usize) {
 }
 
 /// The largest elements of the columns of a table, at the front of a buffer; so many lines are compared beside each other.
+///
+/// To and fro between two buffers: where the larger element is kept in its place, the compiler stores under a mask, which takes a Zen 3 half of the time of a
+/// softmax of 33 lines of 8.
 #[inline(always)]
 fn largest_of_columns<T: RowFloat>(table: Table<&[T]>, abreast: usize, buffer: &mut [T]) {
     let n = table.cols;
-    let lanes = &mut buffer[..abreast * n];
-    lanes.fill(T::of(f64::NEG_INFINITY));
+    let mut lanes = [[T::of(f64::NEG_INFINITY); MOST_COLUMNS]; 2];
+    let [mut from, mut to] = lanes.each_mut().map(|lanes| &mut lanes[..abreast * n]);
     for line in (0..table.rows).step_by(abreast) {
         let x = table.lines(line, abreast.min(table.rows - line) * n);
-        for (m, &v) in lanes.iter_mut().zip(x) {
-            *m = larger(*m, v);
-        }
+        write_larger(from, x, to);
+        to[x.len()..].copy_from_slice(&from[x.len()..]);
+        std::mem::swap(&mut from, &mut to);
     }
-    let (largest, others) = lanes.split_at_mut(n);
-    for line in others.chunks_exact(n) {
-        for (m, &v) in largest.iter_mut().zip(line) {
-            *m = larger(*m, v);
-        }
+    for line in 1..abreast {
+        let (largest, others) = from.split_at_mut(n);
+        let x = &others[(line - 1) * n..][..n];
+        if line % 2 == 1 { write_larger(largest, x, to) } else { write_larger(to, x, largest) }
+    }
+    let largest = if abreast % 2 == 1 { from } else { to };
+    buffer[..n].copy_from_slice(&largest[..n]);
+}
+
+#[inline(always)]
+fn write_larger<T: RowFloat>(a: &[T], b: &[T], out: &mut [T]) {
+    for ((out, &a), &b) in out.iter_mut().zip(a).zip(b) {
+        *out = larger(a, b);
     }
 }

@@ -52,7 +52,7 @@ fn piece(n: usize) -> usize {
 }
 
 /// Results whose accumulators stay in the first-level cache.
-const STRETCH: usize = 4096;
+const STRETCH: usize = 1024;
 
 impl FoldTable {
     /// A table of up to so many elements that are computed at once, or of what lies in memory.
@@ -87,7 +87,7 @@ impl FoldTable {
                 _ => groups.push((kept, size)),
             }
         }
-        let ([layers, batch], rows, cols, by_row) = match groups[..] {
+        let ([mut layers, batch], rows, mut cols, by_row) = match groups[..] {
             [(true, rows)] => ([1, 1], rows, 1, true),
             [(true, rows), (false, cols)] => ([1, 1], rows, cols, true),
             [(false, cols)] => ([1, 1], 1, cols, true),
@@ -107,7 +107,16 @@ impl FoldTable {
             0 => return None,
             n if n <= at_once => n,
             n if is_computed || n > LARGE && !by_row => return None,
-            _ => segment(shape, kept)?,
+            n if matches!(groups[..], [(true, _)]) => n,
+            _ => match segment(shape, kept)? {
+                (segment, None) => segment,
+                // All of it is one row of several, each of which segments divide.
+                (segment, Some(divided)) if groups.len() == 1 => {
+                    (layers, cols) = (cols / divided, divided);
+                    segment
+                }
+                _ => return None,
+            },
         };
         let leaf = if by_row { FirstSums::of_lines(innermost) } else { FirstSums::of_columns(cols) };
         // The rows of leaves that are parts of rows would have to be told apart, and the segments of several tables.
@@ -115,7 +124,7 @@ impl FoldTable {
         let is_run = step.is_none() || !matches!(leaf, FirstSums::Rows { abreast: 2.., .. });
         let fits = (!parts_of_rows || innermost == cols)
             && (batch == 1 || segment >= rows)
-            && (layers == 1 || segment.is_multiple_of(cols))
+            && (layers == 1 || segment.is_multiple_of(cols) || groups.len() == 1)
             && is_run;
         fits.then_some(FoldTable { layers, batch, rows, cols, step: step.unwrap_or(cols), leaf, segment })
     }
@@ -194,7 +203,7 @@ impl FoldTable {
     fn lines(&self, results: Results<'_>, elements: &Elements<'_>, leaf: usize) {
         let FoldTable { layers, rows, cols, step, segment, .. } = *self;
         let folding = results.folding;
-        if layers > 1 {
+        if layers > 1 && segment >= cols {
             let height = segment / cols;
             let fold = |(first, len): (usize, usize), (row, rows): (usize, usize), mut wide: WideMut<'_>| {
                 for layer in first..first + len {
@@ -204,7 +213,9 @@ impl FoldTable {
             };
             if height >= layers {
                 let n = layers * rows * cols;
-                let grain = if n <= GRAIN { rows } else { piece(n).div_ceil(layers * cols) };
+                // Rows of a layer that are more than a call.
+                let some = piece(n).div_ceil(layers * cols).max(RUN.div_ceil(cols));
+                let grain = if n <= GRAIN { rows } else { some };
                 return results.fold(rows, 1, grain, &|row, len, wide| fold((0, layers), (row, len), wide));
             }
             return results.fold_segments(layers.div_ceil(height), rows, &|_| 0, &|k, wide| {
@@ -226,7 +237,7 @@ impl FoldTable {
             });
         }
         let of_a_row = cols.div_ceil(segment);
-        results.fold_segments(rows * of_a_row, 1, &|k| k / of_a_row, &|k, wide| {
+        results.fold_segments(layers * rows * of_a_row, 1, &|k| k / of_a_row % rows, &|k, wide| {
             let (row, at) = (k / of_a_row, k % of_a_row * segment);
             elements.lines(folding, (wide, 0), (row * step + at, step), (1, segment.min(cols - at)), leaf);
         });
@@ -263,7 +274,8 @@ impl FoldTable {
             });
         }
         if segment >= rows {
-            let grain = if rows * cols <= GRAIN { cols } else { SMALL_STRIP };
+            let strip = SMALL_STRIP.max(piece(rows * cols) / rows);
+            let grain = if rows * cols <= GRAIN { cols } else { strip };
             return results.fold(cols, 1, grain, &|left, width, wide| {
                 part(wide, left, rows, (1, width));
             });

@@ -216,9 +216,9 @@ fn segments(axes: &[usize], sizes: &[usize], kept: &dyn Fn(usize) -> bool) -> Sm
     if strips(axes, sizes, kept).min(want) > parts { whole } else { chunks }
 }
 
-/// How many elements a segment of one result has, where axes are kept and reduced in two groups and lie in order; none if segments end
-/// within an outer axis, too.
-pub(crate) fn segment(shape: &[usize], kept: &[bool]) -> Option<usize> {
+/// How many elements a segment of one result has, where axes are kept and reduced in two groups and lie in order; and how many it is, if not all of them,
+/// that segments divide, at whose end the last one may be shorter: the others repeat these.
+pub(crate) fn segment(shape: &[usize], kept: &[bool]) -> Option<(usize, Option<usize>)> {
     let (sizes, kept): (SmallVec<[usize; 4]>, SmallVec<[bool; 4]>) =
         shape.iter().copied().zip(kept.iter().copied()).filter(|axis| axis.0 != 1).unzip();
     let axes: SmallVec<[usize; 4]> = (0..sizes.len()).collect();
@@ -227,7 +227,9 @@ pub(crate) fn segment(shape: &[usize], kept: &[bool]) -> Option<usize> {
     let outermost = reduced.next()?;
     let cut = (outermost..sizes.len()).find(|&axis| !kept[axis] && chunks[axis] > 1).unwrap_or(outermost);
     let is_even = cut == outermost || sizes[cut] % chunks[cut] == 0;
-    is_even.then(|| std::iter::once(outermost).chain(reduced).map(|axis| chunks[axis]).product())
+    let size = std::iter::once(outermost).chain(reduced.clone()).map(|axis| chunks[axis]).product();
+    let divided = reduced.filter(|&axis| axis >= cut).map(|axis| sizes[axis]).product();
+    Some((size, (!is_even).then_some(divided)))
 }
 
 /// Into how many parts the results alone can be cut, if each reads at least [`STRIP`] elements that lie together.

@@ -81,7 +81,7 @@ fn laid_out(t: Tensor, way: usize) -> Tensor {
 }
 
 /// Shapes that are odd, thin, few columns wide, with rows longer and shorter than a run, and large enough for segments.
-const SHAPES: [&[usize]; 37] = [
+const SHAPES: [&[usize]; 39] = [
     &[5],
     &[512],
     &[513],
@@ -100,6 +100,8 @@ const SHAPES: [&[usize]; 37] = [
     &[300, 512],
     &[70_001, 2],
     &[2, 41_000],
+    &[3, 41_001],
+    &[2, 90, 500],
     &[66_000, 4],
     &[5, 6, 7],
     &[100, 2, 3],
