@@ -443,8 +443,8 @@ fn add_abreast<R: Reducer>(wide: &mut [R::Acc], run: &[R::T], mut width: usize) 
     }
 }
 
-/// Some rows, column by column. Accumulators that are elements are hidden from the compiler before they are stored, as in [`add_leaves`]: `max` of
-/// two rows takes half of the time with AVX2.
+/// Some rows, column by column. Accumulators that are elements are hidden from the compiler before they are stored, see [`add_leaves`]: `max` of
+/// two rows of 32,768 elements takes a third of the time with AVX2.
 #[inline(always)]
 fn add_rows<R: Reducer, const N: usize>(wide: &mut [R::Acc], rows: [&[R::T]; N]) {
     let n = wide.len();
