@@ -144,6 +144,7 @@ CASES = {
         "bias of 33": lambda n: add(v(*rows(n, 33)), v(33)),
         "bias of 7": lambda n: add(v(*rows(n, 7)), v(7)),
         "bias of 3": lambda n: add(v(*rows(n, 3)), v(3)),
+        "bias of 200 for each 25 rows": lambda n: add(v(-(-n // 5000), 25, 200), v(-(-n // 5000), 1, 200)),
         "column of rows of 1024": lambda n: add(v(*rows(n, 1024)), v(rows(n, 1024)[0], 1)),
         "column of rows of 7": lambda n: add(v(*rows(n, 7)), v(rows(n, 7)[0], 1)),
         "column of rows of 3": lambda n: add(v(*rows(n, 3)), v(rows(n, 3)[0], 1)),
@@ -244,6 +245,8 @@ CASES = {
         "rows of 7": lambda n: of(v(*rows(n, 7), dtype=F64), lambda a: a.sum(1)),
         "rows of 3": lambda n: of(v(*rows(n, 3), dtype=F64), lambda a: a.sum(1)),
         "columns of 7": lambda n: of(v(*rows(n, 7), dtype=F64), lambda a: a.sum(0)),
+        "columns of 5 rows": lambda n: of(v(5, -(-n // 5), dtype=F64), lambda a: a.sum(0)),
+        "columns of 300": lambda n: of(v(*rows(n, 300), dtype=F64), lambda a: a.sum(0)),
         "the middle axis": lambda n: of(v(-(-n // 4096), 64, 64, dtype=F64), lambda a: a.sum(1)),
         "rows of a transposed square": lambda n: of(square_of(F64)(n).t(), lambda a: a.sum(1)),
     },
@@ -405,6 +408,7 @@ CASES = {
         "7 channels of images": lambda n: of(v(-(-n // 2800), 7, 400), lambda a: a.softmax(1)),
         "the middle of rows of 8": lambda n: of(v(-(-n // 264), 33, 8), lambda a: a.softmax(1)),
         "columns of 32, axes turned": lambda n: of(v(-(-n // 2048), 32, 64).permute(2, 0, 1), lambda a: a.softmax(1)),
+        "the middle axis of 2, others turned": lambda n: of(v(-(-n // 80), 2, 10, 4).permute(0, 1, 3, 2), lambda a: a.softmax(1)),
         "the first axis turned behind": lambda n: of(v(32, -(-n // 2048), 64).permute(2, 1, 0), lambda a: a.softmax(2)),
     },
     "running sum": {
@@ -415,6 +419,7 @@ CASES = {
         "columns of 64": lambda n: of(v(*rows(n, 64)), lambda a: a.cumsum(0)),
         "columns of 3": lambda n: of(v(*rows(n, 3)), lambda a: a.cumsum(0)),
         "the middle axis": lambda n: of(v(-(-n // 1024), 64, 16), lambda a: a.cumsum(1)),
+        "rows of a transposed square": lambda n: of(square(n).t(), lambda a: a.cumsum(1)),
     },
     "depthwise convolution": {
         "28 by 28": lambda n: depthwise(-(-n // (16 * 784)), 16, 28, 28),

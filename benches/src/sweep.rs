@@ -130,6 +130,7 @@ pub fn cases() -> Vec<Case> {
             "bias of 33" => |n| add_of(values(&rows(n, 33)), values(&[33]));
             "bias of 7" => |n| add_of(values(&rows(n, 7)), values(&[7]));
             "bias of 3" => |n| add_of(values(&rows(n, 3)), values(&[3]));
+            "bias of 200 for each 25 rows" => |n| { let count = n.div_ceil(25 * 200); add_of(values(&[count, 25, 200]), values(&[count, 1, 200])) };
             "column of rows of 1024" => |n| add_of(values(&rows(n, 1024)), values(&[rows(n, 1024)[0], 1]));
             "column of rows of 7" => |n| add_of(values(&rows(n, 7)), values(&[rows(n, 7)[0], 1]));
             "column of rows of 3" => |n| add_of(values(&rows(n, 3)), values(&[rows(n, 3)[0], 1]));
@@ -229,6 +230,8 @@ pub fn cases() -> Vec<Case> {
             "rows of 7" => |n| sum_of(values_of(&rows(n, 7), DType::F64), &[1]);
             "rows of 3" => |n| sum_of(values_of(&rows(n, 3), DType::F64), &[1]);
             "columns of 7" => |n| sum_of(values_of(&rows(n, 7), DType::F64), &[0]);
+            "columns of 5 rows" => |n| sum_of(values_of(&[5, n.div_ceil(5)], DType::F64), &[0]);
+            "columns of 300" => |n| sum_of(values_of(&rows(n, 300), DType::F64), &[0]);
             "the middle axis" => |n| sum_of(values_of(&[n.div_ceil(64 * 64), 64, 64], DType::F64), &[1]);
             "rows of a transposed square" => |n| { let s = side(n); sum_of(values_of(&[s, s], DType::F64).t(), &[1]) };
 
@@ -292,6 +295,10 @@ pub fn cases() -> Vec<Case> {
         family "behind a transpose and back":
             "operators" => |n| { let s = side(n); square_back(values(&[s, s]).t(), values(&[s, s])) };
             "fused" allowed 1.0 => |n| { let s = side(n); fused_back(values(&[s, s]).t(), values(&[s, s])) };
+
+        family "behind turned axes and back":
+            "operators" => |n| back(values(&[100, n.div_ceil(1500), 5, 3]).permute([1, 0, 3, 2])?, values(&[n.div_ceil(1500), 100, 1, 1]), |x, w| (x.relu() * w).sum(..));
+            "fused" allowed 1.0 => |n| back(values(&[100, n.div_ceil(1500), 5, 3]).permute([1, 0, 3, 2])?, values(&[n.div_ceil(1500), 100, 1, 1]), |x, w| fuse!(|x, w| x.relu() * w).sum([x, w], ..));
 
         family "every second":
             "operators" => |n| differences(values(&[2 * n]).slice(s![..;2])?, values(&[n]));
@@ -413,6 +420,7 @@ pub fn cases() -> Vec<Case> {
             "7 channels of images" => |n| softmax_of(values(&[n.div_ceil(7 * 400), 7, 400]), 1);
             "the middle of rows of 8" => |n| softmax_of(values(&[n.div_ceil(33 * 8), 33, 8]), 1);
             "columns of 32, axes turned" => |n| softmax_of(values(&[n.div_ceil(64 * 32), 32, 64]).permute([2, 0, 1])?, 1);
+            "the middle axis of 2, others turned" => |n| softmax_of(values(&[n.div_ceil(80), 2, 10, 4]).permute([0, 1, 3, 2])?, 1);
             "the first axis turned behind" => |n| softmax_of(values(&[32, n.div_ceil(64 * 32), 64]).permute([2, 1, 0])?, 2);
 
         family "running sum":
@@ -423,6 +431,7 @@ pub fn cases() -> Vec<Case> {
             "columns of 64" => |n| running_sum_of(values(&rows(n, 64)), 0);
             "columns of 3" => |n| running_sum_of(values(&rows(n, 3)), 0);
             "the middle axis" => |n| running_sum_of(values(&[n.div_ceil(64 * 16), 64, 16]), 1);
+            "rows of a transposed square" => |n| { let s = side(n); running_sum_of(values(&[s, s]).t(), 1) };
 
         family "depthwise convolution":
             "28 by 28" => |n| depthwise(&[n.div_ceil(16 * 784), 16, 28, 28]);

@@ -161,6 +161,15 @@ pub(crate) fn is_row_major(shape: &[usize], strides: &[isize]) -> bool {
     true
 }
 
+/// The axes from the outermost to the innermost, if elements lie one after another in this order.
+pub(crate) fn order_of(shape: &[usize], strides: &[isize]) -> Option<Dims<usize>> {
+    let mut order: Dims<usize> = (0..shape.len()).collect();
+    order.sort_by_key(|&axis| (shape[axis] != 1, -strides[axis]));
+    let sizes: Dims<usize> = order.iter().map(|&axis| shape[axis]).collect();
+    let steps: Dims<isize> = order.iter().map(|&axis| strides[axis]).collect();
+    is_row_major(&sizes, &steps).then_some(order)
+}
+
 impl Tensor {
     /// Wraps a freshly written buffer of exactly `shape.numel()` elements, row-major.
     #[inline]

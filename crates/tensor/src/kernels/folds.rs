@@ -6,8 +6,8 @@ use super::each;
 use super::lane::fold_lanes;
 use super::level::{Level, level};
 use super::short_rows::{fold_rows, fold_rows_body};
-use crate::dtype::{Block, DType, Element};
-use crate::task::{LANES, ROWS, Reducer};
+use crate::dtype::{Block, BlockMut, DType, Element};
+use crate::task::{Accumulator, LANES, ROWS, Reducer};
 
 /// A table of elements: rows of `cols` contiguous elements, `step` from one row to the next.
 #[derive(Clone, Copy, Debug)]
@@ -318,6 +318,9 @@ const STRIP_REACH: usize = 16 << 10;
 /// the compiler stores the elements that are larger, one by one, and `max` of columns takes up to twice as long.
 #[inline(always)]
 fn add_leaves<R: Reducer>(wide: &mut [R::Acc], table: Table<&[R::T]>) {
+    if size_of::<R::Acc>() > size_of::<Part<R>>() && table.rows >= MANY_LEAVES * ROWS {
+        return add_apart::<R>(wide, table);
+    }
     let is_wide = size_of::<R::Acc>() > size_of::<R::T>() && size_of::<R::Acc>() <= 8;
     let is_narrow = is_wide && table.cols <= LANES && table.rows >= MANY_LEAVES * ROWS;
     let mut i = match table.cols {
@@ -465,6 +468,105 @@ fn add_rows<R: Reducer, const N: usize>(wide: &mut [R::Acc], rows: [&[R::T]; N])
     }
     for j in done..n {
         wide[j] = merged(wide[j], each(R::IDENTITY, |i| rows[i][j]));
+    }
+}
+
+/// The sums of columns, for [`Reducer::OF_COLUMNS`].
+pub(crate) fn sums_of_columns<R: Reducer>(
+    out: BlockMut<'_>,
+    tables: Table<Block<'_>>,
+    height: usize,
+    onto: bool,
+) {
+    let out = R::T::slice_mut(out).expect("results are of the folding's type");
+    sum_columns::<R>(out, tables.typed(), height, onto);
+}
+
+/// Columns whose accumulators stay in the first-level cache beside their elements.
+const STRIP_COLUMNS: usize = 256;
+
+super::doors::door! {
+    /// The sums of the columns of tables of so many rows, by leaves of [`ROWS`] rows; onto what is there if so.
+    ///
+    /// A strip of columns at a time, whose accumulators lie with their parts apart, and are read no more when it is done. Of at most 16 rows, where the accumulators
+    /// are more than the elements, sums take 0.67 to 0.93 of the time of accumulators for all, in `f64` of any number of rows 0.45 to 0.65 (Zen 3).
+    fn sum_columns[R: Reducer][R](out: &mut [R::T], tables: Table<&[R::T]>, height: usize, onto: bool);
+    body sum_columns_body
+}
+#[inline(always)]
+fn sum_columns_body<const FMA: bool, R: Reducer>(
+    out: &mut [R::T],
+    tables: Table<&[R::T]>,
+    height: usize,
+    onto: bool,
+) {
+    let [mut first, mut second] = R::START.parts().map(|part| [part; STRIP_COLUMNS]);
+    for (nr, out) in out.chunks_exact_mut(tables.cols).enumerate() {
+        let start = tables.start + (nr * height) as isize * tables.step;
+        let table = Table { start, rows: height, ..tables };
+        for (nr, out) in out.chunks_mut(STRIP_COLUMNS).enumerate() {
+            let parts = [&mut first[..out.len()], &mut second[..out.len()]];
+            let [first, second] = add_strip::<R>(parts, table, nr * STRIP_COLUMNS);
+            for (k, out) in out.iter_mut().enumerate() {
+                let v = R::finish(R::Acc::of_parts([first[k], second[k]]));
+                *out = if onto { R::combine(*out, v) } else { v };
+                [first[k], second[k]] = R::START.parts();
+            }
+        }
+    }
+}
+
+/// The columns of a table, a strip at a time, whose accumulators are taken apart meanwhile: so are the sums of segments in `f64`.
+#[inline(always)]
+fn add_apart<R: Reducer>(wide: &mut [R::Acc], table: Table<&[R::T]>) {
+    let [mut first, mut second] = R::START.parts().map(|part| [part; STRIP_COLUMNS]);
+    for (nr, wide) in wide.chunks_mut(STRIP_COLUMNS).enumerate() {
+        let (first, second) = (&mut first[..wide.len()], &mut second[..wide.len()]);
+        for (k, own) in wide.iter().enumerate() {
+            [first[k], second[k]] = own.parts();
+        }
+        let [first, second] = add_strip::<R>([first, second], table, nr * STRIP_COLUMNS);
+        for (k, own) in wide.iter_mut().enumerate() {
+            *own = R::Acc::of_parts([first[k], second[k]]);
+        }
+    }
+}
+
+/// The leaves of a strip of columns, from one on, into accumulators whose parts lie apart.
+#[inline(always)]
+fn add_strip<'p, R: Reducer>(
+    [first, second]: [&'p mut [Part<R>]; 2],
+    table: Table<&[R::T]>,
+    left: usize,
+) -> [&'p mut [Part<R>]; 2] {
+    let n = first.len();
+    let row = |i: usize| &table.row(i)[left..][..n];
+    let mut i = 0;
+    while i + ROWS <= table.rows {
+        add_to_parts::<R, ROWS>([first, second], each(&[][..], |k| row(i + k)));
+        i += ROWS;
+    }
+    if i + 2 <= table.rows {
+        add_to_parts::<R, 2>([first, second], [row(i), row(i + 1)]);
+        i += 2;
+    }
+    if i < table.rows {
+        add_to_parts::<R, 1>([first, second], [row(i)]);
+    }
+    [first, second]
+}
+
+/// A number of an accumulator.
+type Part<R> = <<R as Reducer>::Acc as Accumulator>::Part;
+
+/// Some rows, column by column, into accumulators whose parts lie apart.
+#[inline(always)]
+fn add_to_parts<R: Reducer, const N: usize>([first, second]: [&mut [Part<R>]; 2], rows: [&[R::T]; N]) {
+    let n = first.len();
+    let (second, rows): (&mut [_], [&[R::T]; N]) = (&mut second[..n], each(&[][..], |k| &rows[k][..n]));
+    for j in 0..n {
+        let leaf = fold_lanes::<_, N>(each(R::IDENTITY, |k| rows[k][j]), R::combine);
+        [first[j], second[j]] = R::merge(R::Acc::of_parts([first[j], second[j]]), R::lift(leaf)).parts();
     }
 }
 

@@ -26,7 +26,7 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn cumsum(&self, axis: impl Into<Axis>) -> Result<Tensor> {
-        self.running("cumsum", axis.into(), Scan { product: false, rows: 1, len: 1 }).here()
+        self.running("cumsum", axis.into(), false).here()
     }
 
     /// The running product along an axis: each element times all before it. Integers and `bool` multiply in `I64`
@@ -44,16 +44,27 @@ impl Tensor {
     /// ```
     #[track_caller]
     pub fn cumprod(&self, axis: impl Into<Axis>) -> Result<Tensor> {
-        self.running("cumprod", axis.into(), Scan { product: true, rows: 1, len: 1 }).here()
+        self.running("cumprod", axis.into(), true).here()
     }
 
-    fn running(&self, op: &'static str, axis: Axis, mut rule: Scan) -> Result<Tensor> {
+    fn running(&self, op: &'static str, axis: Axis, product: bool) -> Result<Tensor> {
         let axis = self.shape().axis(op, axis)?;
-        let dtype = self.dtype().to_accumulator();
-        if let [rows, inner @ ..] = &self.dims()[axis.min(self.rank())..] {
-            (rule.rows, rule.len) = (*rows, inner.iter().product());
+        // As it lies, and so lies the result: nothing has to be laid out.
+        if let Some((lying, order)) = self.as_it_lies() {
+            let place = order.iter().position(|&own| own == axis).unwrap_or(0);
+            return Ok(lying.running_along(op, place, product)?.put_back(&order));
         }
+        self.running_along(op, axis, product)
+    }
+
+    fn running_along(&self, op: &'static str, axis: usize, product: bool) -> Result<Tensor> {
+        let dtype = self.dtype().to_accumulator();
+        let (rows, len) = match &self.dims()[axis.min(self.rank())..] {
+            [rows, inner @ ..] => (*rows, inner.iter().product()),
+            [] => (1, 1),
+        };
         let source = self.cast(op, dtype)?.laid_out(op)?;
+        let rule = Scan { product, rows, len };
         task::whole(op, &rule, &[Read::Tensor(&source, dtype)], self.shape(), dtype)
     }
 }

@@ -127,16 +127,38 @@ pub fn log_softmax_backward(g: &Tensor, y: &Tensor, axis: Axis) -> Result<Tensor
     along("log_softmax", &LogSoftmaxGradient, [g, y], axis).here()
 }
 
-/// Evaluates a rule along one axis, in the type of its last operand.
+/// Evaluates a rule along one axis, in the type of its last operand, whose axes are taken in the order in which they lie where that needs no copy.
 fn along(op: &'static str, rule: &dyn RowRule, [a, b]: [&Tensor; 2], axis: Axis) -> Result<Tensor> {
     expect_float(op, b)?;
     expect_shape(op, "gradient", b.dims(), a)?;
     let axis = b.shape().axis(op, axis)?;
-    let axes = axis..b.rank().min(axis + 1);
-    if let Some(rows) = rows_in_cache(b, &axes) {
-        return in_cache(op, rule, [a, b], (rows, axes), b.shape());
+    let rows = rows_along(b, axis);
+    if let Some((lying, order)) = b.as_it_lies() {
+        let place = order.iter().position(|&own| own == axis).unwrap_or(0);
+        let own = rows_along(&lying, place);
+        if own.is_some() || rows.is_none() {
+            let y = along_rows(op, rule, [&a.reordered(&order), &lying], (place, own))?;
+            return Ok(y.put_back(&order));
+        }
     }
-    in_folds(op, rule, [a, b], &Kept::new(op, b, &keep(axis))?, b.dtype())
+    along_rows(op, rule, [a, b], (axis, rows))
+}
+
+/// [`rows_in_cache`] along one axis.
+fn rows_along(t: &Tensor, axis: usize) -> Option<[usize; 2]> {
+    rows_in_cache(t, &(axis..t.rank().min(axis + 1)))
+}
+
+fn along_rows(
+    op: &'static str,
+    rule: &dyn RowRule,
+    [a, b]: [&Tensor; 2],
+    (axis, rows): (usize, Option<[usize; 2]>),
+) -> Result<Tensor> {
+    match rows {
+        Some(rows) => in_cache(op, rule, [a, b], (rows, axis..b.rank().min(axis + 1)), b.shape()),
+        None => in_folds(op, rule, [a, b], &Kept::new(op, b, &keep(axis))?, b.dtype()),
+    }
 }
 
 fn expect_shape(op: &'static str, operand: &'static str, expected: &[usize], found: &Tensor) -> Result<()> {
@@ -215,6 +237,39 @@ mod tests {
                         &logs,
                         tolerance,
                     );
+                }
+            }
+        }
+    }
+
+    /// As it lies where its rows are in the cache then, laid out where they are only so, and by folds.
+    #[test]
+    fn what_is_turned_is_as_it_is_laid_out() {
+        let shapes: [(&[usize], &[isize]); 7] = [
+            (&[20, 2, 10, 4], &[0, 1, 3, 2]),
+            (&[9, 7, 40], &[0, 2, 1]),
+            (&[3, 5, 300], &[0, 2, 1]),
+            (&[3, 40, 300], &[2, 1, 0]),
+            (&[300, 200], &[1, 0]),
+            (&[4, 40, 5, 6], &[3, 1, 0, 2]),
+            (&[2, 3, 2, 3], &[2, 3, 0, 1]),
+        ];
+        for ((shape, order), dtype) in shapes.iter().flat_map(|s| [(s, DType::F32), (s, DType::F64)]) {
+            let turned = wave(shape, dtype, 0.7).permute(*order).unwrap();
+            let (laid, g) = (turned.contiguous(), wave(turned.dims(), dtype, 0.3).mul(0.01).unwrap());
+            for axis in 0..shape.len() {
+                for f in [Tensor::softmax, Tensor::log_softmax] {
+                    let (found, want) = (f(&turned, axis).unwrap(), f(&laid, axis).unwrap());
+                    assert_close!(found, want, atol = 1e-5, rtol = 1e-5);
+                    assert_eq!(found, f(&turned, axis).unwrap(), "the same bits each time");
+                }
+                let y = turned.softmax(axis).unwrap();
+                for f in [softmax_backward, log_softmax_backward] {
+                    let want = f(&g, &y.contiguous(), axis.into()).unwrap();
+                    assert_close!(f(&g, &y, axis.into()).unwrap(), want, atol = 1e-5, rtol = 1e-4);
+                    let one = Tensor::ones_with([1], dtype).expand(g.dims()).unwrap();
+                    let want = f(&one, &y.contiguous(), axis.into()).unwrap();
+                    assert_close!(f(&one, &y, axis.into()).unwrap(), want, atol = 1e-5, rtol = 1e-4);
                 }
             }
         }

@@ -3,8 +3,9 @@
 //! Note [Rows or folds]
 //! Rows of up to [`GRAIN`] elements that lie one after another are worked on one by one, each while it is in the cache,
 //! split over threads. Rows that lie across memory, up to [`MOST_COLUMNS`] beside each other, are worked on together if they have no
-//! more elements than that; of more, short ones are copied aside, as many at a time. Tensors whose axes lie in another order are laid
-//! out first, unless their rows are the columns of wide planes. Those, longer rows and repeats are folded: the largest elements along
+//! more elements than that; of more, short ones are copied aside, as many at a time. Tensors whose axes lie in another order are gone through
+//! in that order, and so lie the results; where rows fit the cache only as the axes are, what is turned is laid
+//! out first, unless its rows are the columns of wide planes. Those, longer rows and repeats are folded: the largest elements along
 //! the axes, the sum of terms without storing them, and a pass that writes the results. All evaluate the same [`RowFormula`].
 
 use std::ops::Range;

@@ -22,7 +22,7 @@ mod whole;
 use smallvec::SmallVec;
 
 pub(crate) use iter::{
-    Blocks, FirstSums, LANES, ROWS, RUN, Reduce, Reducer, STRIP, Sum, WideMut, is_in_order,
+    Accumulator, Blocks, FirstSums, LANES, ROWS, RUN, Reduce, Reducer, STRIP, Sum, WideMut, is_in_order,
 };
 #[cfg(test)]
 pub(crate) use iter::{Max, Min};

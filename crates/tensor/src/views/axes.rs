@@ -3,7 +3,7 @@
 use crate::axes::{Axes, Axis};
 use crate::error::{Here, Result, TensorFacts, or_panic, refuse};
 use crate::shape::{Dims, Shape, axis_index};
-use crate::tensor::Tensor;
+use crate::tensor::{Tensor, order_of};
 
 /// # Axes
 impl Tensor {
@@ -36,7 +36,8 @@ impl Tensor {
         Ok(self.reordered(&order))
     }
 
-    fn reordered(&self, order: &[usize]) -> Tensor {
+    /// The same elements with their axes in another order.
+    pub(crate) fn reordered(&self, order: &[usize]) -> Tensor {
         let (l, own) = (&self.layout, self.layout.strides());
         let (mut shape, mut strides) = (Dims::from_elem(0, order.len()), Dims::from_elem(0, order.len()));
         for (to, &from) in order.iter().enumerate() {
@@ -44,6 +45,19 @@ impl Tensor {
         }
         self.relayout(Shape(shape), strides, l.offset() as isize)
             .with_meant(l.meant.reordered(self.rank(), order))
+    }
+
+    /// A tensor whose axes are those given of another one, in their order there.
+    pub(crate) fn put_back(&self, axes: &[usize]) -> Tensor {
+        let mut order: Dims<usize> = (0..axes.len()).collect();
+        order.sort_by_key(|&place| axes[place]);
+        self.reordered(&order)
+    }
+
+    /// The view whose elements lie one after another, and the axes that it has, if this tensor's own lie in another order.
+    pub(crate) fn as_it_lies(&self) -> Option<(Tensor, Dims<usize>)> {
+        let order = order_of(self.dims(), self.layout.own_strides()?).filter(|_| !self.is_contiguous())?;
+        Some((self.reordered(&order), order))
     }
 
     /// Two axes exchanged.
@@ -247,6 +261,25 @@ mod tests {
         assert_eq!(p.select(0, 1).unwrap(), tensor![[1, 5, 9], [13, 17, 21]; i64]);
         assert_eq!(grid().permute(..).unwrap(), grid());
         assert_eq!(Tensor::scalar(2.0).permute([0isize; 0]).unwrap().rank(), 0);
+    }
+
+    #[test]
+    fn what_is_turned_is_found_as_it_lies() {
+        let x = Tensor::arange(0..24).reshape([2, 3, 4]).unwrap();
+        let turned = x.permute([2, 0, 1]).unwrap();
+        let (lying, order) = turned.as_it_lies().unwrap();
+        assert!(lying.is_contiguous() && lying == x);
+        assert_eq!(order[..], [1, 2, 0]);
+        assert_eq!(lying.put_back(&order), turned);
+        assert_eq!(lying.put_back(&order).strides(), turned.strides());
+        // Of some axes that are left, in their order.
+        assert_eq!(x.select(0, 1).unwrap().put_back(&[7, 3]), x.select(0, 1).unwrap().t());
+        assert_eq!(turned.unsqueeze(1).unwrap().as_it_lies().unwrap().0.numel(), 24);
+        // In order, with gaps, backwards, and repeated: there is no such view.
+        let wide = Tensor::zeros([4, 6]).narrow(1, 0, 5).unwrap();
+        for t in [&x, &wide, &wide.t(), &x.flip(0).unwrap(), &Tensor::ones([1]).expand([3]).unwrap()] {
+            assert!(t.as_it_lies().is_none());
+        }
     }
 
     #[test]

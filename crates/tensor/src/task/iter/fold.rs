@@ -9,7 +9,7 @@ use super::plan::broadcast_stride;
 use super::sink::{Goal, Outputs, fold_each};
 use super::straight::LONG_ROW;
 use super::stream::worth_streaming;
-use super::turned::{Reordered, Straightened, Turned, order_of_lead};
+use super::turned::{Reordered, Straightened, Turned};
 use super::{Operand, flat, pieces};
 use crate::buffer::{Handle, Storage};
 use crate::dtype::{BlockMut, DType};
@@ -53,11 +53,10 @@ pub(crate) fn fold(
         prior.make_writable(fold.op)?;
     }
     if let Some(kernel) = kernel {
-        if let Some(order) = order_of_lead(operands, shape, kept) {
-            // The kept axes are in the same order in both.
-            let turned = Reordered::new(operands, shape, order);
-            let (operands, kept) = (turned.operands(operands), turned.kept(kept));
-            return self::fold(fold, Some(kernel), &operands, &turned.shape, &kept, prior);
+        if let Some(turned) = Reordered::of(operands, shape, std::iter::once((kept, prior.is_some()))) {
+            let (own, of_own) = (turned.operands(operands), turned.kept(kept));
+            let result = self::fold(fold, Some(kernel), &own, &turned.shape, &of_own, prior)?;
+            return turned.back(fold.op, kept, result);
         }
         if let Some(straightened) = Straightened::of(operands, shape) {
             return self::fold(fold, Some(kernel), &straightened.operands(operands), shape, kept, prior);

@@ -247,41 +247,62 @@ impl FoldTable {
     fn columns(&self, results: Results<'_>, data: Block<'_>, leaf: usize, abreast: usize) {
         let FoldTable { batch, rows, cols, step, segment, .. } = *self;
         let folding = results.folding;
-        let part = |wide: WideMut<'_>, start: usize, height: usize, (tables, width): (usize, usize)| {
-            let tables = Table {
-                data,
-                start: start as isize,
-                rows: tables * height,
-                step: step as isize,
-                cols: width,
-            };
-            folding.columns(wide, tables, height, [leaf, abreast]);
+        let tables = |start: usize, rows: usize, cols: usize| Table {
+            data,
+            start: start as isize,
+            rows,
+            step: step as isize,
+            cols,
         };
+        if segment >= rows {
+            let strip = if rows * cols <= GRAIN { cols } else { SMALL_STRIP.max(piece(rows * cols) / rows) };
+            let (count, unit, grain) = match batch {
+                1 => (cols, 1, strip),
+                _ => (batch, cols, piece(batch * rows * cols).div_ceil(rows * cols)),
+            };
+            let some = |first: usize, len: usize| match batch {
+                1 => tables(first, rows, len),
+                _ => tables(first * rows * step, len * rows, cols),
+            };
+            if abreast == 1
+                && let Some(write) = folding.of_columns(rows)
+            {
+                let Results { out, onto, .. } = results;
+                return split_work(
+                    count,
+                    grain,
+                    out,
+                    &|out, at| out.split_at(at * unit),
+                    &|first, len, out| {
+                        write(out, some(first, len), rows, onto);
+                    },
+                );
+            }
+            return results.fold(count, unit, grain, &|first, len, wide| {
+                folding.columns(wide, some(first, len), rows, [leaf, abreast]);
+            });
+        }
         if batch > 1 {
             let grain = piece(batch * rows * cols).div_ceil(rows * cols);
             return results.fold(batch, cols, grain, &|first, len, mut wide| {
-                if segment >= rows {
-                    return part(wide, first * rows * step, rows, (len, cols));
-                }
                 for table in 0..len {
                     for row in (0..rows).step_by(segment) {
                         let (start, height) = ((first + table) * rows + row, segment.min(rows - row));
                         let mut each = folding.start(cols);
-                        part(each.all(), start * step, height, (1, cols));
+                        folding.columns(
+                            each.all(),
+                            tables(start * step, height, cols),
+                            height,
+                            [leaf, abreast],
+                        );
                         folding.merge(wide.from(table * cols), &each, 0, cols);
                     }
                 }
             });
         }
-        if segment >= rows {
-            let strip = SMALL_STRIP.max(piece(rows * cols) / rows);
-            let grain = if rows * cols <= GRAIN { cols } else { strip };
-            return results.fold(cols, 1, grain, &|left, width, wide| {
-                part(wide, left, rows, (1, width));
-            });
-        }
         results.fold_segments(rows.div_ceil(segment), cols, &|_| 0, &|k, wide| {
-            part(wide, k * segment * step, segment.min(rows - k * segment), (1, cols));
+            let height = segment.min(rows - k * segment);
+            folding.columns(wide, tables(k * segment * step, height, cols), height, [leaf, abreast]);
         });
     }
 }

@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 
 use super::Reduce;
-use super::reducer::{Max, Min, Prod, Reducer, Sum};
+use super::reducer::{Max, Min, OfColumns, Prod, Reducer, Sum};
 use super::wide::{Accumulator, Wide, WideMut};
 use crate::dtype::{Block, BlockMut, DType, Element};
 use crate::kernels::folds::{self, Table};
@@ -24,6 +24,9 @@ pub(crate) trait Folding: Sync {
     /// Folds each column of tables of so many rows, which follow each other, into the accumulator of its own, by leaves of so many rows, so
     /// many of them abreast.
     fn columns(&self, wide: WideMut<'_>, tables: Table<Block<'_>>, height: usize, leaf: [usize; 2]);
+
+    /// What writes the results of columns of so many rows without accumulators for all, if anything does.
+    fn of_columns(&self, rows: usize) -> Option<OfColumns>;
 
     /// Merges `len` others, from `start` on, into the first accumulators.
     fn merge(&self, wide: WideMut<'_>, others: &Wide, start: usize, len: usize);
@@ -74,6 +77,10 @@ macro_rules! folding {
 
             fn columns(&self, wide: WideMut<'_>, tables: Table<Block<'_>>, height: usize, leaf: [usize; 2]) {
                 $columns(own::<R>(wide), tables.typed(), height, leaf);
+            }
+
+            fn of_columns(&self, rows: usize) -> Option<OfColumns> {
+                R::OF_COLUMNS.filter(|&(most, _)| rows <= most).map(|(_, write)| write)
             }
 
             fn merge(&self, wide: WideMut<'_>, others: &Wide, start: usize, len: usize) {

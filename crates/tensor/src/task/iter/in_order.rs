@@ -12,7 +12,7 @@ use crate::dtype::DType;
 use crate::error::Result;
 use crate::kernels::BlockKernel;
 use crate::shape::{Dims, Shape};
-use crate::tensor::{Layout, Tensor, is_row_major};
+use crate::tensor::{Layout, Tensor, is_row_major, order_of};
 
 /// The axes from the outermost to the innermost, where every operand that fills the space has its elements one after another in
 /// this order, and it is not the axes' own.
@@ -21,18 +21,12 @@ pub(super) fn memory_order(operands: &[Operand<'_>], shape: &Shape) -> Option<Di
     let all_move = |strides: &[isize]| strides.iter().zip(shape.iter()).all(moves);
     let fills = |o: &&Operand<'_>| o.shape == &**shape && o.strides.is_none_or(all_move);
     let first = operands.iter().find(fills).filter(|o| !o.row_major)?;
-    let mut order: Dims<usize> = (0..shape.rank()).collect();
-    order.sort_by_key(|&axis| (shape[axis] != 1, -first.stride(axis)));
-    let is_dense = |o: &Operand<'_>| {
-        let mut step = 1;
-        order.iter().rev().filter(|&&axis| shape[axis] != 1).all(|&axis| {
-            o.stride(axis) == step && {
-                step *= shape[axis] as isize;
-                true
-            }
-        })
+    let order = order_of(shape, first.strides?)?;
+    let sizes: Dims<usize> = order.iter().map(|&axis| shape[axis]).collect();
+    let lies_so = |o: &Operand<'_>| {
+        is_row_major(&sizes, &order.iter().map(|&axis| o.stride(axis)).collect::<Dims<isize>>())
     };
-    operands.iter().filter(fills).all(is_dense).then_some(order)
+    operands.iter().filter(fills).all(lies_so).then_some(order)
 }
 
 /// [`map`](super::map) over the axes in another order: the result has its elements in that order.

@@ -53,7 +53,7 @@ pub(super) use sink::{Goal, fold_each};
 pub(super) use straight::LEAST_ADDED;
 pub(super) use update::{Job, update_all};
 pub(super) use walk::{change, map, repeat, write};
-pub(crate) use wide::WideMut;
+pub(crate) use wide::{Accumulator, WideMut};
 
 use crate::dtype::{Block, DType, Scalar};
 use crate::tensor::{Tensor, is_one, stride_of};

@@ -1,7 +1,11 @@
 //! Reducers: how elements are folded, and the wide accumulators behind long foldings.
 
 use super::wide::Accumulator;
-use crate::dtype::Element;
+use crate::dtype::{Block, BlockMut, Element};
+use crate::kernels::folds::{self, Table};
+
+/// Writes the results of the columns of tables of so many rows, which follow each other, by leaves of [`ROWS`](super::ROWS) rows; onto what is there if so.
+pub(crate) type OfColumns = fn(out: BlockMut<'_>, tables: Table<Block<'_>>, height: usize, onto: bool);
 
 /// How elements are folded: an identity, a combination of elements, and a wide accumulator behind it.
 pub(crate) trait Reducer: Send + Sync + 'static {
@@ -11,6 +15,8 @@ pub(crate) trait Reducer: Send + Sync + 'static {
     type Acc: Accumulator;
     const IDENTITY: Self::T;
     const START: Self::Acc;
+    /// The most rows whose columns have a loop of their own, and that loop.
+    const OF_COLUMNS: Option<(usize, OfColumns)> = None;
     fn combine(a: Self::T, b: Self::T) -> Self::T;
     fn lift(v: Self::T) -> Self::Acc;
     fn merge(a: Self::Acc, b: Self::Acc) -> Self::Acc;
@@ -33,6 +39,7 @@ impl Reducer for Sum<f32> {
     type Acc = f64;
     const IDENTITY: f32 = 0.0;
     const START: f64 = 0.0;
+    const OF_COLUMNS: Option<(usize, OfColumns)> = Some((16, folds::sums_of_columns::<Self>));
     #[inline(always)]
     fn combine(a: f32, b: f32) -> f32 {
         a + b
@@ -48,6 +55,7 @@ impl Reducer for Sum<f32> {
     fn repeat(a: f64, n: usize) -> f64 {
         a * n as f64
     }
+    #[inline(always)]
     fn finish(a: f64) -> f32 {
         a as f32
     }
@@ -59,6 +67,7 @@ impl Reducer for Sum<f64> {
     type Acc = (f64, f64);
     const IDENTITY: f64 = 0.0;
     const START: (f64, f64) = (0.0, 0.0);
+    const OF_COLUMNS: Option<(usize, OfColumns)> = Some((usize::MAX, folds::sums_of_columns::<Self>));
     #[inline(always)]
     fn combine(a: f64, b: f64) -> f64 {
         a + b
@@ -77,6 +86,7 @@ impl Reducer for Sum<f64> {
     fn repeat(a: (f64, f64), n: usize) -> (f64, f64) {
         (a.0 * n as f64, a.1 * n as f64)
     }
+    #[inline(always)]
     fn finish(a: (f64, f64)) -> f64 {
         // The error of an infinite or NaN sum is meaningless.
         if a.1.is_finite() { a.0 + a.1 } else { a.0 }

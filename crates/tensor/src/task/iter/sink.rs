@@ -383,14 +383,18 @@ pub(crate) fn fold_each(
     if shape.contains(&0) {
         return goals.into_iter().map(|goal| fold_nothing(fold, shape, goal)).collect();
     }
+    let reached = |goals: &[Goal]| {
+        Reordered::of(operands, shape, goals.iter().map(|g| (&g.kept[..], g.prior.is_some())))
+    };
     if kernel.is_some()
-        && let Some(turned) = Reordered::of_goals(operands, shape, &goals)
+        && let Some(turned) = reached(&goals)
     {
-        let are_whole: SmallVec<[bool; 2]> = goals.iter().map(Goal::is_whole).collect();
-        let goals = goals.into_iter().map(|goal| Goal { kept: turned.kept(&goal.kept), ..goal }).collect();
+        let (kepts, goals): (SmallVec<[Dims<bool>; 2]>, SmallVec<[Goal; 2]>) = goals
+            .into_iter()
+            .map(|goal| (goal.kept.clone(), Goal { kept: turned.kept(&goal.kept), ..goal }))
+            .unzip();
         let results = fold_each(fold, kernel, &turned.operands(operands), &turned.shape, goals)?;
-        let back = |(t, is_whole)| if is_whole { turned.back(&t) } else { Ok(t) };
-        return results.into_iter().zip(are_whole).map(back).collect();
+        return results.into_iter().zip(&kepts).map(|(t, kept)| turned.back(fold.op, kept, t)).collect();
     }
     if kernel.is_some()
         && let Some(straightened) = Straightened::of(operands, shape)

@@ -3,14 +3,13 @@
 
 use std::cmp::Reverse;
 
-use smallvec::{SmallVec, smallvec};
+use smallvec::SmallVec;
 
 use super::elements::Elements;
 use super::fold::{as_it_lies, kept_of, lie_in_order};
 use super::fold_table::FoldTable;
 use super::order::{FirstSums, FoldOrder, is_in_order};
 use super::plan::{Plan, broadcast_stride};
-use super::sink::Goal;
 use super::walk::lay_out_all;
 use super::{Fold, Operand};
 use crate::buffer::{Handle, Storage};
@@ -23,10 +22,9 @@ use crate::threads::GRAIN;
 type Axes = SmallVec<[usize; 4]>;
 type Strides = SmallVec<[isize; 4]>;
 
-/// The axes in the order in which the first operand that moves along all of them lies, if none of these lies in that of the shape and kept
-/// axes stay in theirs: in the new order the fold is the same (Note [The order of a sum]), and needs no plan as often as any. The fused sum of a product
-/// of [300, 5, 4] or [5, 32, 50, 32] whose first operand is turned takes half of the time.
-pub(super) fn order_of_lead(operands: &[Operand<'_>], shape: &[usize], kept: &[bool]) -> Option<Axes> {
+/// The axes in the order in which the first operand that moves along all of them lies, and that operand, if none of these lies in that of the
+/// shape.
+fn order_of_lead<'o, 'a>(operands: &'o [Operand<'a>], shape: &[usize]) -> Option<(Axes, &'o Operand<'a>)> {
     if operands.first().is_some_and(|o| o.is_direct(shape)) || lie_in_order(operands, shape) {
         return None;
     }
@@ -41,7 +39,7 @@ pub(super) fn order_of_lead(operands: &[Operand<'_>], shape: &[usize], kept: &[b
     }
     let mut order: Axes = (0..shape.len()).collect();
     order.sort_by_key(|&axis| Reverse(reach[axis]));
-    order.iter().filter(|axis| kept[**axis]).is_sorted().then_some(order)
+    Some((order, lead))
 }
 
 /// Operands of a shape whose axes are in another order.
@@ -53,7 +51,7 @@ pub(super) struct Reordered {
 }
 
 impl Reordered {
-    pub(super) fn new(operands: &[Operand<'_>], shape: &[usize], order: Axes) -> Reordered {
+    fn new(operands: &[Operand<'_>], shape: &[usize], order: Axes) -> Reordered {
         let rank = shape.len();
         let own = operands.iter().map(|o| {
             let size = |axis: usize| (axis + o.shape.len()).checked_sub(rank).map_or(1, |own| o.shape[own]);
@@ -64,12 +62,20 @@ impl Reordered {
         Reordered { shape: order.iter().map(|&axis| shape[axis]).collect(), order, own }
     }
 
-    /// The order in which the lead lies for all these goals, if they are reached in it as they are in that of the shape.
-    pub(super) fn of_goals(operands: &[Operand<'_>], shape: &[usize], goals: &[Goal]) -> Option<Reordered> {
-        let order = order_of_lead(operands, shape, &Dims::from_elem(false, shape.len()))?;
-        let stays = |goal: &Goal| order.iter().filter(|axis| goal.kept[**axis]).is_sorted();
-        let fits = |goal: &Goal| if goal.is_whole() { goal.prior.is_none() } else { stays(goal) };
-        goals.iter().all(fits).then(|| Reordered::new(operands, shape, order))
+    /// The order in which the lead lies, if results of these kept axes, beside whether there is a prior, are the same in it (Note [The order of a sum]);
+    /// without a prior their axes may be in another order, too, and are turned. The fused sum of a product of [300, 5, 4] or [5, 32, 50, 32] whose
+    /// first operand is turned takes half of the time.
+    pub(super) fn of<'k>(
+        operands: &[Operand<'_>],
+        shape: &[usize],
+        mut goals: impl Iterator<Item = (&'k [bool], bool)>,
+    ) -> Option<Reordered> {
+        let (order, lead) = order_of_lead(operands, shape)?;
+        let fits = |(kept, has_prior): (&[bool], bool)| {
+            let stays = order.iter().filter(|axis| kept[**axis]).is_sorted();
+            stays || !has_prior && (!kept.contains(&false) || folds_alike(lead, shape, kept, &order))
+        };
+        goals.all(fits).then(|| Reordered::new(operands, shape, order))
     }
 
     /// Which axes are kept, in the new order.
@@ -77,11 +83,11 @@ impl Reordered {
         self.order.iter().map(|&axis| kept[axis]).collect()
     }
 
-    /// A result that has all axes, seen in the order of the shape.
-    pub(super) fn back(&self, whole: &Tensor) -> Result<Tensor> {
-        let mut back: Strides = smallvec![0; self.order.len()];
-        self.order.iter().zip(0..).for_each(|(&axis, place)| back[axis] = place);
-        whole.permute(&back[..])
+    /// A result of these kept axes, seen in the order of the shape. What has all axes stays as it lies.
+    pub(super) fn back(&self, op: &'static str, kept: &[bool], result: Tensor) -> Result<Tensor> {
+        let lying: Axes = self.order.iter().copied().filter(|&axis| kept[axis]).collect();
+        let back = result.put_back(&lying);
+        if kept.contains(&false) { back.laid_out(op) } else { Ok(back) }
     }
 
     pub(super) fn operands<'a>(&'a self, operands: &[Operand<'a>]) -> SmallVec<[Operand<'a>; 4]> {
@@ -116,7 +122,7 @@ impl Turned {
         if lying == axes {
             return None;
         }
-        let (wanted, found) = (steps(op, &axes, kept), steps(op, &lying, kept));
+        let [wanted, found] = [&axes, &lying].map(|axes| steps(op, shape, axes, kept));
         let told = wanted.of_columns(&found).map(|segment| (wanted.leaf, segment));
         if told.is_none() && wanted != found {
             return None;
@@ -135,11 +141,16 @@ impl Turned {
         let data = op.data.range(op.offset, self.table.len());
         let sizes = Shape(self.kept.iter().map(|&axis| op.shape[axis]).collect());
         let folded = self.table.fold(fold, Elements::Stored(data), sizes, None)?;
-        let mut order: Axes = (0..self.kept.len()).collect();
-        order.sort_by_key(|&place| self.kept[place]);
-        let order: Strides = order.into_iter().map(|place| place as isize).collect();
-        folded.permute(&order[..])?.laid_out(fold.op)?.reshape(&self.result[..])
+        folded.put_back(&self.kept).laid_out(fold.op)?.reshape(&self.result[..])
     }
+}
+
+/// Whether results that a lead tells the order of have the same bits with its axes in another order.
+fn folds_alike(lead: &Operand<'_>, shape: &[usize], kept: &[bool], order: &[usize]) -> bool {
+    let own = |axes: &mut dyn Iterator<Item = usize>| axes.filter(|&axis| shape[axis] != 1).collect::<Axes>();
+    let [wanted, found] = [own(&mut (0..shape.len())), own(&mut order.iter().copied())]
+        .map(|axes| steps(lead, shape, &axes, kept));
+    wanted == found
 }
 
 /// What decides on the bits of a result of a fold.
@@ -169,9 +180,9 @@ impl Steps {
 }
 
 /// The steps of a fold of these axes in this order.
-fn steps(op: &Operand<'_>, axes: &[usize], kept: &[bool]) -> Steps {
-    let sizes: Axes = axes.iter().map(|&axis| op.shape[axis]).collect();
-    let strides: Strides = axes.iter().map(|&axis| op.stride(axis)).collect();
+fn steps(lead: &Operand<'_>, shape: &[usize], axes: &[usize], kept: &[bool]) -> Steps {
+    let sizes: Axes = axes.iter().map(|&axis| shape[axis]).collect();
+    let strides: Strides = axes.iter().map(|&axis| broadcast_stride(lead, axis, shape.len())).collect();
     let order = FoldOrder::new(&sizes, &strides, &|axis| kept[axes[axis]]);
     let places = order.axes.iter().enumerate().filter(|(_, axis)| !kept[axes[**axis]]);
     let described =

@@ -23,8 +23,12 @@ pub(crate) enum WideMut<'a> {
     Pairs(&'a mut [(f64, f64)]),
 }
 
-/// A type of accumulator.
+/// A type of accumulator: a number, or two, which lie apart in a loop over several accumulators.
 pub(crate) trait Accumulator: Copy + Send + Sync + 'static {
+    type Part: Copy;
+    /// Its numbers; of a single one, that one twice.
+    fn parts(self) -> [Self::Part; 2];
+    fn of_parts(parts: [Self::Part; 2]) -> Self;
     /// `n` of the same value.
     fn wide(value: Self, n: usize) -> Wide;
     fn slice(wide: &Wide) -> Option<&[Self]>;
@@ -32,8 +36,18 @@ pub(crate) trait Accumulator: Copy + Send + Sync + 'static {
 }
 
 macro_rules! accumulators {
-    ($($t:ty => $variant:ident),*) => {
+    ($($t:ty => $variant:ident of $part:ty, |$own:ident| $parts:expr, |$both:ident| $of_parts:expr;)*) => {
         $(impl Accumulator for $t {
+            type Part = $part;
+            #[inline(always)]
+            fn parts(self) -> [$part; 2] {
+                let $own = self;
+                $parts
+            }
+            #[inline(always)]
+            fn of_parts($both: [$part; 2]) -> $t {
+                $of_parts
+            }
             fn wide(value: Self, n: usize) -> Wide {
                 Wide::$variant(SmallVec::from_elem(value, n))
             }
@@ -73,4 +87,9 @@ macro_rules! accumulators {
         }
     };
 }
-accumulators!(f32 => F32, f64 => F64, i64 => I64, (f64, f64) => Pairs);
+accumulators! {
+    f32 => F32 of f32, |v| [v; 2], |parts| parts[0];
+    f64 => F64 of f64, |v| [v; 2], |parts| parts[0];
+    i64 => I64 of i64, |v| [v; 2], |parts| parts[0];
+    (f64, f64) => Pairs of f64, |v| v.into(), |parts| parts.into();
+}
