@@ -31,6 +31,7 @@ mod lines;
 mod live;
 mod mode;
 mod node;
+mod numbered;
 mod operators;
 mod origins;
 mod profile;

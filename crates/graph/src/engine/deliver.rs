@@ -1,8 +1,6 @@
 //! The last step of a gradient: folded to the shape of its input, cast to its type, added to what waits there. Nothing
 //! else in this crate does any of this for a gradient on its way.
 
-use std::collections::HashSet;
-
 use foldback_tensor::kernel::{self, BlockKernel, Target};
 use foldback_tensor::{DType, Shape, Tensor};
 use smallvec::SmallVec;
@@ -14,6 +12,7 @@ use crate::gradient::{add_tensors, add_to};
 use crate::hooks::Gradients;
 use crate::lead::Lead;
 use crate::node::{Edge, InputMetadata, Node, Var, VarKind};
+use crate::numbered::Numbers;
 
 /// Where the gradients of a node's inputs are added up.
 pub(super) trait InputGradients {
@@ -259,8 +258,8 @@ fn prior(slot: &mut Option<Var>) -> Option<Tensor> {
 /// is an operand of, which came last.
 #[cold]
 pub(crate) fn in_sum(roots: &[Edge], leaf: &Node, source: Error) -> Error {
-    let (mut stack, mut seen): (Vec<&Node>, HashSet<u64>) =
-        (roots.iter().map(|e| &*e.node).collect(), HashSet::new());
+    let (mut stack, mut seen): (Vec<&Node>, Numbers) =
+        (roots.iter().map(|e| &*e.node).collect(), Numbers::default());
     let mut last: Option<&Node> = None;
     while let Some(node) = stack.pop() {
         for next in node.next_edges.iter().flatten().map(|e| &*e.node) {

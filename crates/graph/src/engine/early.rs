@@ -7,13 +7,13 @@
 //! all such leaves at once, when it has met one of them. A checkpoint's edges lead to all that its graph uses, when that
 //! is recorded anew.
 
-use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use super::GraphTask;
 use crate::error::Result;
 use crate::hooks::{Gathering, Hooks};
 use crate::node::{Edge, Node};
+use crate::numbered::{Numbered, Numbers};
 
 /// Leaves that do not wait, with the number of the first node that uses each; the largest number last.
 pub(super) type Early = Vec<(u64, Arc<Node>)>;
@@ -42,8 +42,8 @@ impl GraphTask {
 
     /// The early leaves of what is still to run and of a node that has been. Iterative, in linear time.
     fn first_uses(&self, node: &Arc<Node>) -> Early {
-        let mut firsts: HashMap<u64, (u64, Arc<Node>)> = HashMap::new();
-        let mut seen: HashSet<u64> = HashSet::new();
+        let mut firsts: Numbered<u64, (u64, Arc<Node>)> = Numbered::default();
+        let mut seen = Numbers::default();
         let mut stack: Vec<Arc<Node>> = self.ready.nodes().cloned().collect();
         stack.push(node.clone());
         while let Some(node) = stack.pop() {

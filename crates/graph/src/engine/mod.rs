@@ -16,7 +16,6 @@ mod queue;
 #[cfg(test)]
 pub(crate) mod trace;
 
-use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use crate::anomaly;
@@ -27,6 +26,7 @@ use crate::hooks::{Callbacks, Gathering, Gradients, Hooks};
 use crate::levels::deeper;
 use crate::mode::GradMode;
 use crate::node::{Edge, Node, Var, next_number};
+use crate::numbered::{Numbered, Numbers};
 use crate::profile;
 pub(crate) use deliver::in_sum;
 pub(crate) use describe::{choose, record_formula};
@@ -53,9 +53,9 @@ pub(crate) struct GraphTask {
     pub(crate) options: Options,
     ready: Queue,
     /// where gradients are to be caught: node number and output, to the index of the caller's input
-    pub(crate) captures: HashMap<(u64, usize), Vec<usize>>,
+    pub(crate) captures: Numbered<(u64, usize), Vec<usize>>,
     /// the nodes that lead to a captured one; all, if there is nothing to capture
-    pub(crate) path: Option<Arc<HashSet<u64>>>,
+    pub(crate) path: Option<Arc<Numbers>>,
     /// whether a captured leaf also gets its gradient (a `backward` limited to inputs) or not (`grad`)
     pub(crate) accumulate: bool,
     /// how many gradients each value has, along a leading axis; such a pass captures what it computes
@@ -74,7 +74,7 @@ pub(crate) struct GraphTask {
     /// whether every gradient is looked at, see `anomaly`
     looks: bool,
     /// nodes behind a choice between branches, where gradients are looked at
-    chosen: HashSet<u64>,
+    chosen: Numbers,
 }
 
 impl GraphTask {
@@ -82,7 +82,7 @@ impl GraphTask {
         GraphTask {
             options,
             ready: Queue::default(),
-            captures: HashMap::new(),
+            captures: Numbered::default(),
             path: None,
             accumulate: true,
             batch: None,
@@ -93,7 +93,7 @@ impl GraphTask {
             gatherings: Vec::new(),
             again: Recomputed::default(),
             looks: anomaly::is_anomaly_enabled(),
-            chosen: HashSet::new(),
+            chosen: Numbers::default(),
         }
     }
 
@@ -105,7 +105,7 @@ impl GraphTask {
         for (i, edge) in inputs.iter().enumerate() {
             self.captures.entry((edge.node.sequence, edge.nr)).or_default().push(i);
         }
-        let targets: HashSet<u64> = inputs.iter().map(|e| e.node.sequence).collect();
+        let targets: Numbers = inputs.iter().map(|e| e.node.sequence).collect();
         let lowest = targets.iter().min().copied().unwrap_or(u64::MAX);
         self.path = Some(Arc::new(nodes_towards(roots, lowest, |number| targets.contains(&number))));
     }
@@ -231,20 +231,20 @@ fn write(node: &Node, nr: usize, grad: Var) {
 }
 
 /// Whether a pass that is limited to this path goes along an edge.
-fn is_on_path(path: &Option<Arc<HashSet<u64>>>, edge: &Edge) -> bool {
+fn is_on_path(path: &Option<Arc<Numbers>>, edge: &Edge) -> bool {
     path.as_ref().is_none_or(|p| p.contains(&edge.node.sequence))
 }
 
 /// Whether it goes along that of an input.
-fn is_wanted(path: &Option<Arc<HashSet<u64>>>, node: &Node, input: usize) -> bool {
+fn is_wanted(path: &Option<Arc<Numbers>>, node: &Node, input: usize) -> bool {
     node.next_edges.get(input).and_then(Option::as_ref).is_some_and(|edge| is_on_path(path, edge))
 }
 
 /// The numbers, from `lowest` on, of all nodes from which a target can be reached, targets included. Iterative, in
 /// linear time.
-fn nodes_towards(roots: &[Edge], lowest: u64, is_target: impl Fn(u64) -> bool) -> HashSet<u64> {
-    let mut leads: HashSet<u64> = HashSet::new();
-    let mut seen: HashSet<u64> = HashSet::new();
+fn nodes_towards(roots: &[Edge], lowest: u64, is_target: impl Fn(u64) -> bool) -> Numbers {
+    let mut leads = Numbers::default();
+    let mut seen = Numbers::default();
     // A node is pushed twice: to visit its inputs, and afterwards to look at what they found.
     let mut stack: Vec<(Arc<Node>, bool)> = roots.iter().map(|e| (e.node.clone(), false)).collect();
     while let Some((node, visited)) = stack.pop() {
@@ -255,9 +255,8 @@ fn nodes_towards(roots: &[Edge], lowest: u64, is_target: impl Fn(u64) -> bool) -
                 leads.insert(node.sequence);
             }
         } else if node.sequence >= lowest && seen.insert(node.sequence) {
-            let next: Vec<Arc<Node>> = inputs().map(|e| e.node.clone()).collect();
-            stack.push((node, true));
-            stack.extend(next.into_iter().map(|n| (n, false)));
+            stack.push((node.clone(), true));
+            stack.extend(inputs().map(|e| (e.node.clone(), false)));
         }
     }
     leads

@@ -10,7 +10,6 @@
 //! first.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use foldback_tensor::Tensor;
@@ -28,6 +27,7 @@ use crate::lead::Lead;
 use crate::mode::{GradMode, LineGuard};
 use crate::node::rule::{Rule, RuleKernel};
 use crate::node::{Context, Describe, Edge, Flow, Mood, Node, NodeKind, Var, Work, next_number};
+use crate::numbered::Numbered;
 use crate::saved::Unpacked;
 use crate::slot::RuleSlot;
 
@@ -44,11 +44,11 @@ pub(super) struct Forward {
 type Tangents = SmallVec<[Option<Var>; 2]>;
 
 /// Tangents that were computed, each kept until its last reader has come.
-struct Waiting(HashMap<(u64, usize), (Option<Var>, usize)>);
+struct Waiting(Numbered<(u64, usize), (Option<Var>, usize)>);
 
 impl Waiting {
     fn new(nodes: &[Arc<Node>], ends: &[Option<Edge>]) -> Waiting {
-        let mut places: HashMap<(u64, usize), (Option<Var>, usize)> = HashMap::new();
+        let mut places: Numbered<(u64, usize), (Option<Var>, usize)> = Numbered::default();
         let inside = nodes.iter().flat_map(|n| n.next_edges.iter().flatten().cloned());
         for edge in inside.chain(ends.iter().flatten().cloned()) {
             places.entry((edge.node.sequence, edge.nr)).or_default().1 += 1;

@@ -1,6 +1,5 @@
 //! Reverse mode for derivatives of functions: gradients of outputs, and the nodes that outputs come from.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use foldback_tensor::{Here, Tensor};
@@ -9,6 +8,7 @@ use crate::error::Result;
 use crate::grad::Grad;
 use crate::lead::Lead;
 use crate::node::{Edge, Node, Var};
+use crate::numbered::Numbers;
 
 /// The gradients of roots that have a history, zeros for what they do not depend on.
 pub(super) fn pull(
@@ -40,7 +40,7 @@ pub(super) fn zero(like: &Var, batch: Option<usize>) -> Result<Var> {
 /// The nodes that some values come from, in order, back to the one with the number `lowest`; and whether anything lies
 /// beyond.
 pub(super) fn between(ends: &[Option<Edge>], lowest: u64) -> (Vec<Arc<Node>>, bool) {
-    let (mut nodes, mut seen, mut beyond) = (Vec::new(), HashSet::new(), false);
+    let (mut nodes, mut seen, mut beyond) = (Vec::new(), Numbers::default(), false);
     let mut stack: Vec<Arc<Node>> = ends.iter().flatten().map(|e| e.node.clone()).collect();
     while let Some(node) = stack.pop() {
         if node.sequence < lowest {

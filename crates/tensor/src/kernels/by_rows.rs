@@ -19,6 +19,8 @@ pub struct RowInput<'a> {
     /// the place of the first, and how far it is from one to the next
     pub(crate) start: isize,
     pub(crate) step: isize,
+    /// how many follow each other so, and how far it is from these to the next ones
+    pub(crate) group: (usize, isize),
     /// whether each is one number
     pub(crate) is_number: bool,
 }
@@ -29,6 +31,7 @@ pub(super) struct RowsOf<'a, T> {
     data: &'a [T],
     start: isize,
     step: isize,
+    group: (usize, isize),
     is_number: bool,
 }
 
@@ -36,7 +39,7 @@ impl<'a> RowInput<'a> {
     #[inline]
     pub(super) fn typed<T: Element>(&self) -> RowsOf<'a, T> {
         let data = T::slice(self.data).expect("the plan hands in elements of the kernel's type");
-        RowsOf { data, start: self.start, step: self.step, is_number: self.is_number }
+        RowsOf { data, start: self.start, step: self.step, group: self.group, is_number: self.is_number }
     }
 }
 
@@ -45,6 +48,12 @@ impl<'a, T> RowsOf<'a, T> {
     fn row(&self, i: usize, cols: usize) -> &'a [T] {
         let start = (self.start + i as isize * self.step) as usize;
         &self.data[start..start + cols]
+    }
+
+    /// Those of a group.
+    #[inline(always)]
+    fn of_group(self, nr: usize) -> RowsOf<'a, T> {
+        RowsOf { start: self.start + nr as isize * self.group.1, ..self }
     }
 }
 
@@ -55,12 +64,24 @@ const PIECE: usize = 16;
 const SEVERAL: usize = 4 * PIECE;
 
 /// The least length of a row.
-pub(crate) const LEAST_ROW: usize = 2 * PIECE;
+pub(crate) const LEAST_ROW: usize = PIECE;
 
 /// A function of two numbers over rows of so many columns.
 #[inline(always)]
-fn rows_of<T: Copy>([a, b]: [RowsOf<'_, T>; 2], cols: usize, out: &mut [T], f: impl Fn(T, T) -> T + Copy) {
+fn rows_of<T: Copy>(x: [RowsOf<'_, T>; 2], cols: usize, out: &mut [T], f: impl Fn(T, T) -> T + Copy) {
     assert!(cols >= PIECE);
+    for (nr, out) in out.chunks_mut(x[0].group.0.saturating_mul(cols)).enumerate() {
+        rows_of_group(x.map(|x| x.of_group(nr)), cols, out, f);
+    }
+}
+
+#[inline(always)]
+fn rows_of_group<T: Copy>(
+    [a, b]: [RowsOf<'_, T>; 2],
+    cols: usize,
+    out: &mut [T],
+    f: impl Fn(T, T) -> T + Copy,
+) {
     for (i, out) in out.chunks_exact_mut(cols).enumerate() {
         if a.is_number {
             let (number, b) = (a.row(i, 1)[0], b.row(i, cols));

@@ -275,6 +275,39 @@ mod tests {
         }
     }
 
+    /// Several planes at once, one, and those that are left over, against rows that lie one after another.
+    #[test]
+    fn small_planes_are_as_their_rows() {
+        for shape in [
+            [300, 7, 9],
+            [5, 2, 2],
+            [1, 3, 10],
+            [70, 64, 8],
+            [3, 255, 2],
+            [900, 2, 3],
+            [41, 2, 250],
+            [4, 1, 9],
+        ] {
+            for dtype in [DType::F32, DType::F64] {
+                let (x, g) = (wave(&shape, dtype, 0.7), wave(&shape, dtype, 0.3).mul(0.01).unwrap());
+                let rows = |t: &Tensor| t.transpose(1, 2).unwrap().contiguous();
+                let all = |x: &Tensor, g: &Tensor, axis: isize| {
+                    let y = x.softmax(axis).unwrap();
+                    let back =
+                        [softmax_backward, log_softmax_backward].map(|f| f(g, &y, axis.into()).unwrap());
+                    let sum = x.logsumexp(keep(axis)).unwrap();
+                    let [a, b] = back;
+                    [x.log_softmax(axis).unwrap(), y, a, b, sum]
+                };
+                let found = ThreadPool::new(1).install(|| all(&x, &g, 1));
+                assert!(ThreadPool::new(3).install(|| all(&x, &g, 1)) == found, "{shape:?}");
+                for (found, want) in found.iter().zip(all(&rows(&x), &rows(&g), 2)) {
+                    assert_close!(rows(found), want, atol = 1e-5, rtol = 1e-4);
+                }
+            }
+        }
+    }
+
     #[test]
     fn rows_without_a_finite_maximum_are_nan() {
         let x = tensor![[-INF, -INF], [INF, 0.0], [f32::NAN, 0.0], [-INF, 0.0]];

@@ -3,7 +3,7 @@
 //! Note [Rows or folds]
 //! Rows of up to [`GRAIN`] elements that lie one after another are worked on one by one, each while it is in the cache,
 //! split over threads. Rows that lie across memory, up to [`MOST_COLUMNS`] beside each other, are worked on together if they have no
-//! more elements than that; of more, short ones are copied aside, as many at a time. Tensors whose axes lie in another order are gone through
+//! more elements than that, those of small planes with those of others, copied aside; of more, short ones are copied aside, as many at a time. Tensors whose axes lie in another order are gone through
 //! in that order, and so lie the results; where rows fit the cache only as the axes are, what is turned is laid
 //! out first, unless its rows are the columns of wide planes. Those, longer rows and repeats are folded: the largest elements along
 //! the axes, the sum of terms without storing them, and a pass that writes the results. All evaluate the same [`RowFormula`].
@@ -14,7 +14,8 @@ use crate::create::expect_room_for;
 use crate::dtype::{Block, BlockMut, DType};
 use crate::error::Result;
 use crate::kernels::softmax::{
-    MOST_COLUMNS, MOST_LINES, RowFloat, RowTraits, SumForm, write_columns, write_rows, write_wide_columns,
+    MOST_COLUMNS, MOST_LINES, RowFloat, RowTraits, SumForm, write_columns, write_rows, write_small_planes,
+    write_wide_columns,
 };
 use crate::kernels::{BlockKernel, FloatKernel, Formula, Real, RowFormula, typed};
 use crate::ops::formulas;
@@ -24,8 +25,8 @@ use crate::task::{self, Read, Reduce, WholeRule};
 use crate::tensor::Tensor;
 use crate::threads::{GRAIN, split_work};
 
-/// Elements of rows beside each other below which their planes are too small for loops of their own.
-const SMALL_PLANE: usize = 128;
+/// Elements of rows beside each other whose planes are too small for loops of their own: several are worked on together.
+const SMALL_PLANE: usize = 512;
 
 /// A [`RowFormula`] behind a pointer.
 pub(crate) trait RowRule: Sync {
@@ -47,6 +48,7 @@ impl<F: RowFormula> RowRule for F {
             let [a, b] = typed(&operands);
             match rows {
                 [n, 1] => write_rows(f, a, b, n, out),
+                [n, cols] if n * cols <= SMALL_PLANE => write_small_planes(f, a, b, rows, out),
                 [_, ..=MOST_COLUMNS] => write_columns(f, a, b, rows, out),
                 _ => write_wide_columns(f, a, b, rows, out),
             }
@@ -94,7 +96,7 @@ pub(super) fn rows_in_cache(t: &Tensor, axes: &Range<usize>) -> Option<[usize; 2
     }
     let fit = match cols {
         1 => n <= GRAIN,
-        ..=MOST_COLUMNS => (SMALL_PLANE..=GRAIN).contains(&(n * cols)),
+        ..=MOST_COLUMNS => n * cols <= GRAIN,
         _ => n <= MOST_LINES,
     };
     fit.then_some([n, cols])

@@ -5,6 +5,7 @@ use crate::buffer::Room;
 use crate::kernels::doors::door;
 use crate::kernels::folds::{Table, fold_columns};
 use crate::kernels::lane::Lane;
+use crate::kernels::lay_out::lay_out_tables;
 use crate::kernels::level::{Level, level};
 use crate::kernels::scattered::Scattered;
 use crate::task::{FirstSums, RUN, Reducer};
@@ -65,6 +66,42 @@ pub(crate) fn write_wide_columns<T: RowFloat, F: RowFormula>(
             }
         },
     );
+}
+
+/// [`write_columns`] for small planes: as many as have [`MOST_COLUMNS`] are copied aside, line beside line, worked on there, and copied to their places. With AVX2 planes
+/// of 7 by 8 and 2 by 9 take 0.3 of the time of folds over the whole tensor, of 16 by 8 to 64 by 8 0.5 to 0.7 of one by one.
+pub(crate) fn write_small_planes<T: RowFloat, F: RowFormula>(
+    f: &F,
+    a: &[T],
+    b: &[T],
+    [lines, cols]: [usize; 2],
+    out: &mut [T],
+) {
+    let planes = b.len() / (lines * cols);
+    let abreast = (MOST_COLUMNS / cols).min(planes);
+    let [a_lines, out_lines] = [a.len(), out.len()].map(|len| len / (planes * cols));
+    let [mut x, mut y, mut z]: [Room<T>; 3] =
+        [a_lines, lines, out_lines].map(|lines| Room::new(lines * abreast * cols));
+    for (nr, out) in out.chunks_mut(abreast * out_lines * cols).enumerate() {
+        let n = out.len() / (out_lines * cols);
+        let lay = |from: &[T], lines: usize, room: &mut [T]| {
+            let start = (nr * abreast * lines * cols) as isize;
+            let steps = [cols, lines * cols].map(|step| step as isize);
+            lay_out_tables(from, start, steps, [n, cols], &mut room[..lines * n * cols]);
+        };
+        lay(b, lines, y.as_mut_slice());
+        let y = &y.as_slice()[..lines * n * cols];
+        let x = if F::TRAITS.shifted {
+            y
+        } else {
+            lay(a, a_lines, x.as_mut_slice());
+            &x.as_slice()[..a_lines * n * cols]
+        };
+        let z = &mut z.as_mut_slice()[..out.len()];
+        write_columns(f, x, y, [lines, n * cols], z);
+        let steps = [cols, n * cols].map(|step| step as isize);
+        lay_out_tables(z, 0, steps, [out_lines, cols], out);
+    }
 }
 
 /// Elements of lines whose largest are found beside each other.

@@ -12,7 +12,7 @@ use super::lane::{Float, Lane};
 use super::level::{Level, level};
 use super::real::Real;
 use crate::task::{RUN, Reducer, Sum};
-pub(crate) use columns::{MOST_COLUMNS, MOST_LINES, write_columns, write_wide_columns};
+pub(crate) use columns::{MOST_COLUMNS, MOST_LINES, write_columns, write_small_planes, write_wide_columns};
 use short::{SHORT, norms_of_short_rows, spread, write_short_rows};
 
 /// A function of rows: what is summed over a row, and what the result is, given the sum. Said once for every

@@ -50,8 +50,9 @@ pub(super) fn lie_along(kernel: &dyn BlockKernel, axes: &[PlanAxis], operands: &
         let step = outer.last().map_or(0, |axis| axis.steps[k]);
         inner.steps[k] == 1 && (step == 0 || step == inner.size as isize)
     };
-    // Of fewer elements that one axis of rows has, a call is no gain.
-    let is_long = outer.len() < 2 || outer[outer.len() - 1].size * inner.size >= BLOCK;
+    // Of fewer elements that two axes of rows have, a call is no gain.
+    let two = outer.iter().rev().take(2).map(|axis| axis.size).product::<usize>();
+    let is_long = outer.len() < 3 || two * inner.size >= BLOCK;
     operands.len() == 2
         && is_long
         && kernel.takes_rows()
@@ -67,6 +68,8 @@ struct Source<'a> {
     start: isize,
     row_step: isize,
     step: isize,
+    /// how many rows follow each other so, and the step to the next ones
+    group: (usize, isize),
     /// whether it is a number per row
     is_number: bool,
     /// if it is laid out: a block that holds so many elements from this place on
@@ -84,7 +87,7 @@ impl<'a> Source<'a> {
         let in_place = is_number || (step == 1 && op.data.dtype() == op.want);
         let laid_out =
             (!in_place).then(|| LaidOut { storage: Storage::scratch(op.want, BLOCK), start: 0, held: 0 });
-        Source { op: *op, start: 0, row_step: 0, step, is_number, laid_out }
+        Source { op: *op, start: 0, row_step: 0, step, group: (usize::MAX, 0), is_number, laid_out }
     }
 
     /// Sees to it that `n` elements from a column on are at hand.
@@ -103,7 +106,13 @@ impl<'a> Source<'a> {
     /// Where rows are that are not laid out.
     fn rows(&self) -> RowInput<'a> {
         let start = self.op.offset as isize + self.start;
-        RowInput { data: self.op.data, start, step: self.row_step, is_number: self.is_number }
+        RowInput {
+            data: self.op.data,
+            start,
+            step: self.row_step,
+            group: self.group,
+            is_number: self.is_number,
+        }
     }
 
     /// What the kernel reads of `n` elements from a column on.
@@ -140,6 +149,29 @@ pub(crate) fn write_rows(
     }
     let lays_out = sources.iter().any(|s| s.laid_out.is_some());
     let at_once = !lays_out && !writer.is_staged() && writer.kernel().takes_rows();
+    if let ([further @ .., innermost], [a, b], true) = (outer, &mut sources[..], at_once)
+        && let Some(next) = further.last()
+        && innermost.size * inner.size < BLOCK
+    {
+        // Rows of two axes in one call, but for those that are a part of what the innermost axis has: a row of 64 beside nine each takes 0.35 of the time.
+        let unit = innermost.size * inner.size;
+        let (from, to) = (start.next_multiple_of(unit), end / unit * unit);
+        if from < to {
+            write_rows(axes, operands, start, writer, out.range(0, from - start));
+            [&mut *a, &mut *b]
+                .into_iter()
+                .zip(&next.steps)
+                .for_each(|(s, &step)| s.group = (innermost.size, step));
+            let mut groups = Counter::new(further, operands.len(), from / unit, to / unit);
+            while let Some(step) = groups.step(usize::MAX, 0) {
+                (a.start, b.start) = (groups.offsets[0], groups.offsets[1]);
+                let rows = out.range(groups.at * unit - start, step.cols * unit);
+                writer.kernel().run_rows([a.rows(), b.rows()], inner.size, rows);
+                groups.advance(step);
+            }
+            return write_rows(axes, operands, to, writer, out.range(to - start, end - to));
+        }
+    }
     let mut rows = Counter::new(outer, operands.len(), first, last);
     let mut done = 0;
     while let Some(step) = rows.step(usize::MAX, 0) {
@@ -178,6 +210,37 @@ pub(crate) fn write_rows(
 #[cfg(test)]
 mod tests {
     use crate::{DType, Tensor, ThreadPool};
+
+    /// Rows of two axes, and those that are left of a piece of work, on either side of what repeats.
+    #[test]
+    fn rows_of_several_axes_give_the_bits_of_what_is_laid_out() {
+        let cases: [(&[usize], &[&[usize]]); 2] = [
+            (&[5, 6, 7, 40], &[&[5, 1, 7, 1], &[6, 1, 40], &[5, 6, 1, 40], &[5, 6, 7, 1]]),
+            (&[60, 2, 2, 300], &[&[60, 1, 2, 300], &[2, 1, 300], &[60, 2, 1, 1]]),
+        ];
+        for (shape, others) in cases {
+            let of = |shape: &[usize]| {
+                let n = shape.iter().product::<usize>();
+                let list: Vec<f64> = (0..n).map(|i| (i * 37 % 101) as f64 / 8.0 - 6.0).collect();
+                Tensor::from_vec(list, shape).unwrap()
+            };
+            // Whole, and as a band of columns.
+            let mut wide = shape.to_vec();
+            *wide.last_mut().unwrap() += 5;
+            let band = of(&wide).narrow(-1, 2, shape[shape.len() - 1]).unwrap();
+            for (x, own) in [of(shape), band].iter().flat_map(|x| others.iter().map(move |own| (x, own))) {
+                for dtype in [DType::F32, DType::F64, DType::I64] {
+                    let (x, b) = (x.to(dtype), of(own).to(dtype));
+                    let (whole, laid) = (x.contiguous(), b.expand(shape).unwrap().contiguous());
+                    for threads in [1, 3] {
+                        let [found, turned] = ThreadPool::new(threads).install(|| [x.sub(&b), b.sub(&x)]);
+                        assert_eq!(found.unwrap(), whole.sub(&laid).unwrap(), "{shape:?} {own:?} {dtype}");
+                        assert_eq!(turned.unwrap(), laid.sub(&whole).unwrap(), "{shape:?} {own:?} {dtype}");
+                    }
+                }
+            }
+        }
+    }
 
     /// Every operation whose loops take a number, of a row, of a column and of all, on either side and in place, beside the same with nothing
     /// broadcast.
@@ -249,7 +312,17 @@ mod tests {
             t.to(DType::F64).to_vec::<f64>().unwrap().iter().map(|v| v.to_bits()).collect::<Vec<u64>>()
         };
         let value = |i: usize| if i.is_multiple_of(7) { -0.0 } else { (i * 37 % 101) as f64 / 8.0 - 6.0 };
-        for [a, b, c] in [[1, 5, 32], [3, 40, 33], [8, 111, 111], [2, 700, 48], [5, 7, 300], [4, 50, 79]] {
+        for [a, b, c] in [
+            [1, 5, 32],
+            [3, 40, 33],
+            [8, 111, 111],
+            [2, 700, 48],
+            [5, 7, 300],
+            [4, 50, 79],
+            [700, 3, 17],
+            [90, 9, 64],
+            [4, 3, 16],
+        ] {
             for dtype in [DType::F32, DType::F64, DType::I64] {
                 let of = |shape: &[usize]| {
                     let n = shape.iter().product::<usize>();
@@ -262,6 +335,7 @@ mod tests {
                     of(&[a, b, c]),
                     of(&[b, 1]),
                     of(&[a, 1, c]),
+                    of(&[a, b, 1]),
                     of(&[b, c]),
                     of(&[a, 1, 1]),
                     band(&[b, c + 9]),
