@@ -8,6 +8,7 @@ use super::folding::{Folding, folding};
 use super::order::{FirstSums, MAX_PARTS, RUN, SMALL_PLANE, segment};
 use super::pieces::InPieces;
 use super::plan::Plan;
+use super::reducer::FEW_ROWS;
 use super::straight::LEAST_ADDED;
 use super::stretch::BLOCK_BYTES;
 use super::wide::WideMut;
@@ -39,7 +40,7 @@ pub(super) struct FoldTable {
     pub(super) segment: usize,
 }
 
-/// Elements beyond which columns are read faster in the blocks of a walk (0.93 at 5 million).
+/// Elements beyond which columns of more than few rows are read faster in the blocks of a walk (0.93 at 5 million).
 const LARGE: usize = 1 << 21;
 
 /// Elements that a thread folds at least, and columns that it takes from all rows.
@@ -106,7 +107,7 @@ impl FoldTable {
         let segment = match layers * batch * rows * cols {
             0 => return None,
             n if n <= at_once => n,
-            n if is_computed || n > LARGE && !by_row => return None,
+            n if is_computed || n > LARGE && !by_row && rows > FEW_ROWS => return None,
             n if matches!(groups[..], [(true, _)]) => n,
             _ => match segment(shape, kept)? {
                 (segment, None) => segment,

@@ -7,6 +7,9 @@ use crate::kernels::folds::{self, Table};
 /// Writes the results of the columns of tables of so many rows, which follow each other, by leaves of [`ROWS`](super::ROWS) rows; onto what is there if so.
 pub(crate) type OfColumns = fn(out: BlockMut<'_>, tables: Table<Block<'_>>, height: usize, onto: bool);
 
+/// Rows that are few, where columns have accumulators each.
+pub(super) const FEW_ROWS: usize = 16;
+
 /// How elements are folded: an identity, a combination of elements, and a wide accumulator behind it.
 pub(crate) trait Reducer: Send + Sync + 'static {
     /// the element type
@@ -39,7 +42,7 @@ impl Reducer for Sum<f32> {
     type Acc = f64;
     const IDENTITY: f32 = 0.0;
     const START: f64 = 0.0;
-    const OF_COLUMNS: Option<(usize, OfColumns)> = Some((16, folds::sums_of_columns::<Self>));
+    const OF_COLUMNS: Option<(usize, OfColumns)> = Some((FEW_ROWS, folds::results_of_columns::<Self>));
     #[inline(always)]
     fn combine(a: f32, b: f32) -> f32 {
         a + b
@@ -67,7 +70,7 @@ impl Reducer for Sum<f64> {
     type Acc = (f64, f64);
     const IDENTITY: f64 = 0.0;
     const START: (f64, f64) = (0.0, 0.0);
-    const OF_COLUMNS: Option<(usize, OfColumns)> = Some((usize::MAX, folds::sums_of_columns::<Self>));
+    const OF_COLUMNS: Option<(usize, OfColumns)> = Some((usize::MAX, folds::results_of_columns::<Self>));
     #[inline(always)]
     fn combine(a: f64, b: f64) -> f64 {
         a + b
@@ -95,12 +98,13 @@ impl Reducer for Sum<f64> {
 
 /// A reducer whose accumulator is the element type itself.
 macro_rules! plain_reducer {
-    ($name:ident<$t:ty>, $identity:expr, |$a:ident, $b:ident| $combine:expr, |$v:ident, $n:ident| $repeat:expr) => {
+    ($name:ident<$t:ty>, $identity:expr, |$a:ident, $b:ident| $combine:expr, |$v:ident, $n:ident| $repeat:expr, $of_columns:expr) => {
         impl Reducer for $name<$t> {
             type T = $t;
             type Acc = $t;
             const IDENTITY: $t = $identity;
             const START: $t = $identity;
+            const OF_COLUMNS: Option<(usize, OfColumns)> = $of_columns;
             #[inline(always)]
             fn combine($a: $t, $b: $t) -> $t {
                 $combine
@@ -116,22 +120,23 @@ macro_rules! plain_reducer {
             fn repeat($v: $t, $n: usize) -> $t {
                 $repeat
             }
+            #[inline(always)]
             fn finish(a: $t) -> $t {
                 a
             }
         }
     };
 }
-plain_reducer!(Sum<i64>, 0, |a, b| a.wrapping_add(b), |v, n| v.wrapping_mul(n as i64));
-plain_reducer!(Prod<i64>, 1, |a, b| a.wrapping_mul(b), |v, n| integer_power(v, n));
-plain_reducer!(Prod<f32>, 1.0, |a, b| a * b, |v, n| real_power(v as f64, n) as f32);
-plain_reducer!(Prod<f64>, 1.0, |a, b| a * b, |v, n| real_power(v, n));
-plain_reducer!(Max<i64>, i64::MIN, |a, b| a.max(b), |v, _n| v);
-plain_reducer!(Min<i64>, i64::MAX, |a, b| a.min(b), |v, _n| v);
+plain_reducer!(Sum<i64>, 0, |a, b| a.wrapping_add(b), |v, n| v.wrapping_mul(n as i64), None);
+plain_reducer!(Prod<i64>, 1, |a, b| a.wrapping_mul(b), |v, n| integer_power(v, n), None);
+plain_reducer!(Prod<f32>, 1.0, |a, b| a * b, |v, n| real_power(v as f64, n) as f32, None);
+plain_reducer!(Prod<f64>, 1.0, |a, b| a * b, |v, n| real_power(v, n), None);
+plain_reducer!(Max<i64>, i64::MIN, |a, b| a.max(b), |v, _n| v, None);
+plain_reducer!(Min<i64>, i64::MAX, |a, b| a.min(b), |v, _n| v, None);
 macro_rules! float_extremes {
     ($($t:ident),*) => {$(
-        plain_reducer!(Max<$t>, $t::NEG_INFINITY, |a, b| { let b = if a != a { a } else { b }; if a > b { a } else { b } }, |v, _n| v);
-        plain_reducer!(Min<$t>, $t::INFINITY, |a, b| { let b = if a != a { a } else { b }; if a < b { a } else { b } }, |v, _n| v);
+        plain_reducer!(Max<$t>, $t::NEG_INFINITY, |a, b| { let b = if a != a { a } else { b }; if a > b { a } else { b } }, |v, _n| v, Some((FEW_ROWS, folds::results_of_columns::<Self>)));
+        plain_reducer!(Min<$t>, $t::INFINITY, |a, b| { let b = if a != a { a } else { b }; if a < b { a } else { b } }, |v, _n| v, Some((FEW_ROWS, folds::results_of_columns::<Self>)));
     )*};
 }
 float_extremes!(f32, f64);
