@@ -287,6 +287,9 @@ mod tests {
             [900, 2, 3],
             [41, 2, 250],
             [4, 1, 9],
+            [5, 1, 300],
+            [3, 2, 256],
+            [2, 1, 512],
         ] {
             for dtype in [DType::F32, DType::F64] {
                 let (x, g) = (wave(&shape, dtype, 0.7), wave(&shape, dtype, 0.3).mul(0.01).unwrap());

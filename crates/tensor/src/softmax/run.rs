@@ -48,7 +48,9 @@ impl<F: RowFormula> RowRule for F {
             let [a, b] = typed(&operands);
             match rows {
                 [n, 1] => write_rows(f, a, b, n, out),
-                [n, cols] if n * cols <= SMALL_PLANE => write_small_planes(f, a, b, rows, out),
+                [n, cols @ ..=MOST_COLUMNS] if n * cols <= SMALL_PLANE => {
+                    write_small_planes(f, a, b, rows, out)
+                }
                 [_, ..=MOST_COLUMNS] => write_columns(f, a, b, rows, out),
                 _ => write_wide_columns(f, a, b, rows, out),
             }
