@@ -60,8 +60,9 @@ impl Tensor {
     fn running_along(&self, op: &'static str, axis: usize, product: bool) -> Result<Tensor> {
         let dtype = self.dtype().to_accumulator();
         let (rows, len) = match &self.dims()[axis.min(self.rank())..] {
+            // Of one row each, every element is a line of its own.
+            [] | [1, ..] => (1, 1),
             [rows, inner @ ..] => (*rows, inner.iter().product()),
-            [] => (1, 1),
         };
         let source = self.cast(op, dtype)?.laid_out(op)?;
         let rule = Scan { product, rows, len };
@@ -122,6 +123,7 @@ mod tests {
             &[3, 4],
             &[2, 3, 4],
             &[1, 5, 1],
+            &[40, 1, 3],
             &[4, 3],
             &[2, 7, 5],
             &[5, 600],
