@@ -299,6 +299,12 @@ CASES = {
     "beside its transpose, f64": dict.fromkeys(("operators", "fused"), lambda n: fused(square_of(F64)(n), square_of(F64)(n).t())),
     "beside its transpose and back": dict.fromkeys(("operators", "fused"), lambda n: square_back(square(n), square(n).t())),
     "behind a transpose and back": dict.fromkeys(("operators", "fused"), lambda n: square_back(square(n).t(), square(n))),
+    "behind turned axes and back": dict.fromkeys(
+        ("operators", "fused"),
+        lambda n: back(
+            v(100, -(-n // 1500), 5, 3).permute(1, 0, 3, 2), v(-(-n // 1500), 100, 1, 1), lambda x, w: x.relu() * w
+        ),
+    ),
     "every second": dict.fromkeys(("operators", "fused"), lambda n: fused(v(2 * n)[::2], v(n))),
     "every second and back": dict.fromkeys(("operators", "fused"), lambda n: square_back(v(2 * n)[::2], v(n))),
     "rows of 7 and back": dict.fromkeys(("operators", "fused"), lambda n: square_back(v(*rows(n, 7)), v(7))),
