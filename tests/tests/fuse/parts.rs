@@ -134,7 +134,7 @@ fn a_function_of_few_elements_has_a_node_of_its_own() {
     let graph = y.graph().unwrap().to_string();
     assert!(graph.contains("exp") && graph.contains("rest"), "{graph}");
     assert_eq!(graph.matches(&format!("parts.rs:{line}")).count(), 2, "{graph}");
-    let few = f.call((&x.narrow(0, 0, 9).unwrap(), &w)).unwrap().graph().unwrap().to_string();
+    let few = f.sum((&x.narrow(0, 0, 9).unwrap(), &w), ..).unwrap().graph().unwrap().to_string();
     assert!(!few.contains("exp"), "{few}");
 }
 
@@ -257,7 +257,7 @@ fn few_elements_have_the_nodes_of_operators() {
     let two = fuse!(|x, w| (x * w).square()).named("bent");
     let three = fuse!(|x, w| (x * w).tanh() + 1.0).named("bent");
     for (graph, nodes) in [(graph_of(two.call(both)), 2), (graph_of(three.call(both)), 3)] {
-        assert!(!graph.contains("bent") && graph.matches("parts.rs").count() == nodes, "{graph}");
+        assert!(graph.starts_with(&format!("graph: {nodes} operations")), "{graph}");
     }
     let longer = (&Tensor::cat(&[x.value(), x.value(), x.value()], 0).unwrap(), &w);
     let many = x.value().expand([5, 40, 50]).unwrap().contiguous();
