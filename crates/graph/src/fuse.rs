@@ -10,8 +10,8 @@
 //! Computed for each element of the result they took 1.5 to 3.7 times as long as operators. What they give is read in the place of these
 //! operands where nothing else reads them. A single function is recorded by operators then, and what is made of it as a formula of its own, see Note
 //! [Composed formulas] in `kernels/outer.rs` of the tensor crate. What is one or two operations of columns is recorded by operators, too,
-//! and so is one operation, or a function and another one, of few elements of the result, two operations, or three one of which is a function, of fewer that are not
-//! summed, and one operation of what several functions give, each of operands of its own, of which some repeat.
+//! and so is one operation, or a function and another one, of few elements of the result, and one operation of what several functions give, each of
+//! operands of its own, of which some repeat.
 //!
 //! Note [Saved results]
 //! A gradient computes anew what it reads of the formula, which for large operands takes less time than memory does. In the cache a
@@ -51,7 +51,7 @@ use results::{KnownResults, LEAST_WITH_FEW, Results, computed};
 
 /// A pointwise expression as one operation: one node, one pass over memory each way, nothing stored in between but small results of
 /// functions that the way back reads, and of functions of operands that the result repeats. A single function may have nodes of its own, and an
-/// expression of one to three operations that reads columns, or is of few elements, those of operators.
+/// expression of one or two operations that reads columns, or is of few elements, those of operators.
 ///
 /// `fuse!(|x, w, b| (x * w + b).square())` makes a [`Fused`] of three operands, to be called as often as one likes. Its
 /// operands broadcast and promote as those of every operation; its gradients, to any order, come from the expression

@@ -117,7 +117,7 @@ fn post_hooks_see_what_each_input_gets_and_untracked_inputs_get_nothing() {
     };
     let twice = &x * &x;
     note(&twice, "twice");
-    let fused = fuse!(|a, b| a * b.exp() + a * b).call([&x, &x]).unwrap();
+    let fused = fuse!(|a, b| a * b.exp() + a).call([&x, &x]).unwrap();
     note(&fused, "fused");
     let wide = rows.mul(tensor![[1.0, 10.0, 100.0]]).unwrap();
     note(&wide, "wide");

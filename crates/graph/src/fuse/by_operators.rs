@@ -76,8 +76,7 @@ pub(super) fn given_of(
 ///
 /// Of few elements they do if it is one operation, or a function and another one: a node that derives its gradients costs more than two that know
 /// them, and what it saves in passes is less. Of 300 to 3,000 elements `tanh(x + b)`, its sum and back take 0.89 to 0.94 of the time, `x * w.exp()` 0.78 to 1,
-/// `x * w` 0.8 to 1.05. Of less, if nothing is summed, they do for two operations, and for three one of which is a function: of 10 to 3,000 elements `x * y + z` and back,
-/// of a dense gradient, takes 0.75 to 0.9 of the time, `tanh(x * y + z)` 0.8 to 0.95.
+/// `x * w` 0.8 to 1.05.
 ///
 /// So they do if it is one operation of what functions of operands of their own give, of which some repeat: the gradient of what a function gives is summed
 /// before it is multiplied by the function's slope, and what they give is stored anyway. Of 300 to 100,000 elements `x.sigmoid() * (w + b).tanh()`, its sum
@@ -87,27 +86,25 @@ pub(super) fn given_of(
 /// 0.7 to 0.9 of the time. Of more elements what is between two operations, or is only summed, takes memory: between two it is worth it where
 /// rows are short, as long as it stays in the cache (columns of rows of 100, summed and back, take 1.3 to 1.9 of the time of operators else).
 pub(super) fn are_operators_faster(formula: &dyn Derived, operands: &[&Var], is_reduced: bool) -> bool {
-    const FEWER: usize = 1 << 12;
     const FEW: usize = 1 << 13;
     const MANY: usize = 200_000;
     const SHORT_ROW: usize = 256;
-    let (n, calls) = (elements_of(operands), formula.calls());
+    let n = elements_of(operands);
     let is_column = |v: &&Var| v.dims().last() == Some(&1) && v.numel() > 1;
     let may_be_of_several =
-        calls > 1 && n < most_of_several(is_reduced) && operands.iter().any(|v| v.numel() < n);
+        formula.calls() > 1 && n < most_of_several(is_reduced) && operands.iter().any(|v| v.numel() < n);
     if n >= FEW && !may_be_of_several && !operands.iter().any(is_column) || is_budgeted() {
         return false;
     }
     let (value, dtype) = (formula.value_names(), operands[0].dtype());
     let count = value.operations();
     let is_of_several = may_be_of_several && count > 2 && is_of_functions(formula, operands.len());
-    let is_short = n < FEWER && !is_reduced && calls < 2 && count as usize <= 2 + calls;
     // What is not chosen has no influence, see `operands_of_function`.
-    if count == 0 || count > 2 && !is_of_several && !is_short || count > 1 && value.is_chosen() {
+    if count == 0 || count > 2 && !is_of_several || count > 1 && value.is_chosen() {
         return false;
     }
     let is_worth_it = if n < FEW || is_of_several {
-        count != 2 || calls == 1 || is_short
+        count != 2 || formula.calls() == 1
     } else {
         let is_short = operands.iter().all(|v| v.dims().last().is_none_or(|&cols| cols < SHORT_ROW));
         let stays = || kernel::stays_in_cache(n.saturating_mul(dtype.size()));

@@ -277,6 +277,7 @@ mod tests {
             let sum = x.sum(axis).unwrap();
             assert_eq!(sum, Tensor::zeros(sum.shape()));
             assert!(x.amax(axis).is_ok() == (x.shape()[axis] != 0));
+            assert!(x.argmax(axis).is_ok() == (x.shape()[axis] != 0));
             assert!(x.softmax(axis).unwrap().numel() == 0);
         }
         assert_eq!(x.sum(..).unwrap().item().unwrap(), 0.0);
