@@ -79,8 +79,8 @@ pub fn computed(
     Some(tensors)
 }
 
-/// All outputs of a kernel over a block at most, beside numbers and rows, in the order of the first tensor that lies so. Back through the fused `x * y + z` of
-/// [10, 10] with two rows takes 0.85 of the instructions.
+/// All outputs of a kernel over a block at most, beside numbers and rows, in the order of the first tensor that lies so. The fused `x * y + z` of
+/// [10, 10] with two rows, forward and back, takes 0.95 of the instructions.
 fn of_a_block(
     kernel: &dyn BlockKernel,
     tensors: &[&Tensor],
