@@ -5,6 +5,7 @@ pub(crate) mod attention;
 mod by_rows;
 mod cache;
 mod calls;
+pub(crate) mod column_folds;
 pub(crate) mod conv;
 pub(crate) mod doors;
 mod dual;

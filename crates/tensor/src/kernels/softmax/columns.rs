@@ -2,8 +2,9 @@
 
 use super::{RowFloat, RowFormula, larger, taken};
 use crate::buffer::Room;
+use crate::kernels::column_folds::fold_columns;
 use crate::kernels::doors::door;
-use crate::kernels::folds::{Table, fold_columns};
+use crate::kernels::folds::Table;
 use crate::kernels::lane::Lane;
 use crate::kernels::lay_out::lay_out_tables;
 use crate::kernels::level::{Level, level};

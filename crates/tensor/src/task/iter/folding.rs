@@ -7,7 +7,7 @@ use super::reducer::{Max, Min, OfColumns, Prod, Reducer, Sum};
 use super::wide::{Accumulator, Wide, WideMut};
 use crate::dtype::{Block, BlockMut, DType, Element};
 use crate::kernels::folds::{self, Table};
-use crate::kernels::short_rows;
+use crate::kernels::{column_folds, short_rows};
 use crate::task::LANES;
 
 /// A reducer of some element type, in calls that fold a whole table.
@@ -97,14 +97,14 @@ folding!(
     Leveled,
     folds::fold_lines::<R>,
     short_rows::fold_rows::<R>,
-    folds::fold_columns::<R>,
+    column_folds::fold_columns::<R>,
     folds::merge_wide::<R>
 );
 folding!(
     PlainFolding,
     folds::fold_lines_body::<false, R>,
     short_rows::fold_rows_body::<false, R>,
-    folds::fold_columns_body::<false, R>,
+    column_folds::fold_columns_body::<false, R>,
     folds::merge_wide_body::<false, R>
 );
 

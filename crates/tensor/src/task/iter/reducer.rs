@@ -2,7 +2,8 @@
 
 use super::wide::Accumulator;
 use crate::dtype::{Block, BlockMut, Element};
-use crate::kernels::folds::{self, Table};
+use crate::kernels::column_folds;
+use crate::kernels::folds::Table;
 
 /// Writes the results of the columns of tables of so many rows, which follow each other, by leaves of [`ROWS`](super::ROWS) rows; onto what is there if so.
 pub(crate) type OfColumns = fn(out: BlockMut<'_>, tables: Table<Block<'_>>, height: usize, onto: bool);
@@ -42,7 +43,7 @@ impl Reducer for Sum<f32> {
     type Acc = f64;
     const IDENTITY: f32 = 0.0;
     const START: f64 = 0.0;
-    const OF_COLUMNS: Option<(usize, OfColumns)> = Some((FEW_ROWS, folds::results_of_columns::<Self>));
+    const OF_COLUMNS: Option<(usize, OfColumns)> = Some((FEW_ROWS, column_folds::results_of_columns::<Self>));
     #[inline(always)]
     fn combine(a: f32, b: f32) -> f32 {
         a + b
@@ -70,7 +71,8 @@ impl Reducer for Sum<f64> {
     type Acc = (f64, f64);
     const IDENTITY: f64 = 0.0;
     const START: (f64, f64) = (0.0, 0.0);
-    const OF_COLUMNS: Option<(usize, OfColumns)> = Some((usize::MAX, folds::results_of_columns::<Self>));
+    const OF_COLUMNS: Option<(usize, OfColumns)> =
+        Some((usize::MAX, column_folds::results_of_columns::<Self>));
     #[inline(always)]
     fn combine(a: f64, b: f64) -> f64 {
         a + b
@@ -135,8 +137,8 @@ plain_reducer!(Max<i64>, i64::MIN, |a, b| a.max(b), |v, _n| v, None);
 plain_reducer!(Min<i64>, i64::MAX, |a, b| a.min(b), |v, _n| v, None);
 macro_rules! float_extremes {
     ($($t:ident),*) => {$(
-        plain_reducer!(Max<$t>, $t::NEG_INFINITY, |a, b| { let b = if a != a { a } else { b }; if a > b { a } else { b } }, |v, _n| v, Some((FEW_ROWS, folds::results_of_columns::<Self>)));
-        plain_reducer!(Min<$t>, $t::INFINITY, |a, b| { let b = if a != a { a } else { b }; if a < b { a } else { b } }, |v, _n| v, Some((FEW_ROWS, folds::results_of_columns::<Self>)));
+        plain_reducer!(Max<$t>, $t::NEG_INFINITY, |a, b| { let b = if a != a { a } else { b }; if a > b { a } else { b } }, |v, _n| v, Some((FEW_ROWS, column_folds::results_of_columns::<Self>)));
+        plain_reducer!(Min<$t>, $t::INFINITY, |a, b| { let b = if a != a { a } else { b }; if a < b { a } else { b } }, |v, _n| v, Some((FEW_ROWS, column_folds::results_of_columns::<Self>)));
     )*};
 }
 float_extremes!(f32, f64);
