@@ -56,7 +56,8 @@ impl Tensor {
 
     /// The view whose elements lie one after another, and the axes that it has, if this tensor's own lie in another order.
     pub(crate) fn as_it_lies(&self) -> Option<(Tensor, Dims<usize>)> {
-        let order = order_of(self.dims(), self.layout.own_strides()?).filter(|_| !self.is_contiguous())?;
+        let strides = self.layout.own_strides().filter(|_| !self.is_contiguous())?;
+        let order = order_of(self.dims(), strides)?;
         Some((self.reordered(&order), order))
     }
 

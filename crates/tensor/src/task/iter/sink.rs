@@ -383,11 +383,9 @@ pub(crate) fn fold_each(
     if shape.contains(&0) {
         return goals.into_iter().map(|goal| fold_nothing(fold, shape, goal)).collect();
     }
-    let reached = |goals: &[Goal]| {
-        Reordered::of(operands, shape, goals.iter().map(|g| (&g.kept[..], g.prior.is_some())))
-    };
+    let wanted = goals.iter().map(|goal| (&goal.kept[..], goal.prior.is_some()));
     if kernel.is_some()
-        && let Some(turned) = reached(&goals)
+        && let Some(turned) = Reordered::of(operands, shape, wanted)
     {
         let (kepts, goals): (SmallVec<[Dims<bool>; 2]>, SmallVec<[Goal; 2]>) = goals
             .into_iter()

@@ -25,9 +25,8 @@ type Strides = SmallVec<[isize; 4]>;
 /// The axes in the order in which the first operand that moves along all of them lies, and that operand, if none of these lies in that of the
 /// shape.
 fn order_of_lead<'o, 'a>(operands: &'o [Operand<'a>], shape: &[usize]) -> Option<(Axes, &'o Operand<'a>)> {
-    let is_in_order =
-        || operands.first().is_some_and(|o| o.is_direct(shape)) || lie_in_order(operands, shape);
-    if shape.contains(&0) || is_in_order() {
+    let is_direct = operands.first().is_some_and(|o| o.is_direct(shape));
+    if is_direct || shape.contains(&0) || lie_in_order(operands, shape) {
         return None;
     }
     let stride = |o: &Operand<'_>, axis: usize| broadcast_stride(o, axis, shape.len()).unsigned_abs();
