@@ -146,7 +146,7 @@ fn gradients_from_a_saved_result_have_the_bits_of_others() {
 #[test]
 fn values_are_those_of_operators_around_the_limit() {
     let _level = LEVEL.lock();
-    for n in [small() - 1, small(), small() + 1] {
+    for n in [small(), small() + 1] {
         let values = fill([n], Domain::Any, &mut Random::new(2)).to(DType::F32);
         let [fused, plain] = [values.clone(), values].map(|x| x.requires_grad());
         let y = fuse!(|x| x.sigmoid()).sum([&fused], ..).unwrap();

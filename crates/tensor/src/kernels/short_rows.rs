@@ -205,12 +205,12 @@ mod tests {
     use crate::task::{Max, Min, Sum};
 
     /// Every length, number of rows and gap against one row after another, to the bit; the last rows end where the data does.
-    fn check<R: Reducer>(of: impl Fn(usize) -> R::T, bits: impl Fn(R::T) -> u64) {
+    fn check<R: Reducer>(of: fn(usize) -> R::T, bits: fn(R::T) -> u64) {
         for cols in (1..=70).chain([127, 255, 256, 300, 1024]) {
             for rows in [0, 1, 7, 8, 9, 31, 70] {
                 for gap in [0, 1, 5] {
                     let step = cols + gap;
-                    let data: Vec<R::T> = (0..3 + (rows * step).max(gap) - gap).map(&of).collect();
+                    let data: Vec<R::T> = (0..3 + (rows * step).max(gap) - gap).map(of).collect();
                     let forth = Table { data: &data[..], start: 3, rows, step: step as isize, cols };
                     let back = Table {
                         start: 3 + (rows.max(1) - 1) as isize * step as isize,
