@@ -1,6 +1,6 @@
 //! The bits of a fused operation: with any number of threads, at every level of instructions.
 
-use std::sync::Mutex;
+use std::sync::RwLock;
 
 use foldback::tensor::{Level, ThreadPool, detected_level, force_level};
 
@@ -23,11 +23,11 @@ fn crossed(dtype: DType) -> [Tensor; 3] {
 }
 
 /// The level belongs to the process: bits are not compared while another test changes it.
-pub(super) static LEVEL: Mutex<()> = Mutex::new(());
+pub(super) static LEVEL: RwLock<()> = RwLock::new(());
 
 #[test]
 fn any_number_of_threads_gives_the_same_bits() {
-    let _level = LEVEL.lock();
+    let _level = LEVEL.read();
     for dtype in [DType::F32, DType::F64] {
         let values = crossed(dtype);
         let serial = ThreadPool::new(1).install(|| bits(&values));
@@ -40,7 +40,7 @@ fn any_number_of_threads_gives_the_same_bits() {
 
 #[test]
 fn every_level_agrees() {
-    let _level = LEVEL.lock();
+    let _level = LEVEL.write();
     for (dtype, rtol) in [(DType::F32, 1e-5), (DType::F64, 1e-13)] {
         let values = crossed(dtype);
         let best = bits(&values);
@@ -56,7 +56,7 @@ fn every_level_agrees() {
 /// Operands that are views of one tensor, the same one or others, beside the same views of copies.
 #[test]
 fn views_of_one_tensor_give_the_bits_of_those_of_copies() {
-    let _level = LEVEL.lock();
+    let _level = LEVEL.read();
     let f = fuse!(|x, w, b| (x - w) * b * x);
     let views: [fn(&Tensor) -> Tensor; 4] = [
         |t| t.narrow(1, 0, 12).unwrap(),
