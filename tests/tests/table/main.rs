@@ -172,11 +172,11 @@ fn every_row_at_both_orders_for_every_choice_of_tracked_inputs() {
     report.finish(1000);
 }
 
-/// Every second case, which takes half a minute, so that the others are checked on another thread.
-fn check_layouts(first: usize) {
+#[test]
+fn every_row_in_every_layout() {
     let mut report = Report::default();
     let options = check().seeds(1);
-    for case in cases().into_iter().skip(first).step_by(2) {
+    for case in cases() {
         let all: Vec<usize> = (0..case.inputs.len()).collect();
         for layout in Layout::ALL {
             let mut choices = vec![all.clone()];
@@ -199,17 +199,7 @@ fn check_layouts(first: usize) {
             }
         }
     }
-    report.finish(1500);
-}
-
-#[test]
-fn every_row_in_every_layout() {
-    check_layouts(0);
-}
-
-#[test]
-fn every_other_row_in_every_layout() {
-    check_layouts(1);
+    report.finish(3000);
 }
 
 /// `view` is the row whose purpose is to refuse layouts that would need a copy.
