@@ -101,10 +101,10 @@ fn gradients_from_a_saved_result_have_the_bits_of_others() {
     let _level = LEVEL.read();
     let (alone, several) = (ThreadPool::new(1), ThreadPool::new(3));
     let shapes: [[&[usize]; 3]; 6] = [
-        [&[40, 30], &[40, 30], &[40, 30]],
-        [&[40, 30], &[30], &[40, 1]],
-        [&[1, 30], &[40, 1], &[]],
-        [&[60], &[40, 60], &[40, 60]],
+        [&[24, 28], &[24, 28], &[24, 28]],
+        [&[24, 28], &[28], &[24, 1]],
+        [&[1, 28], &[24, 1], &[]],
+        [&[60], &[18, 60], &[18, 60]],
         [&[180, 200], &[200], &[180, 200]],
         [&[3, 0], &[3, 1], &[]],
     ];
@@ -146,12 +146,13 @@ fn gradients_from_a_saved_result_have_the_bits_of_others() {
 #[test]
 fn values_are_those_of_operators_around_the_limit() {
     let _level = LEVEL.read();
-    for n in [small(), small() + 1] {
-        let values = fill([n], Domain::Any, &mut Random::new(2)).to(DType::F32);
+    // Half as many elements of `f64` are as large; nothing is optimised here.
+    for n in [small() / 2, small() / 2 + 1] {
+        let values = fill([n], Domain::Any, &mut Random::new(2));
         let [fused, plain] = [values.clone(), values].map(|x| x.requires_grad());
         let y = fuse!(|x| x.sigmoid()).sum([&fused], ..).unwrap();
         let z = plain.sigmoid().sum(..).unwrap();
-        assert!(close(&y.value(), &z.value(), 1e-6));
+        assert!(close(&y.value(), &z.value(), 1e-12));
         y.backward().unwrap();
         z.backward().unwrap();
         assert_eq!(fused.grad(), plain.grad());
