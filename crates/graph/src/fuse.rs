@@ -10,8 +10,8 @@
 //! Computed for each element of the result they took 1.5 to 3.7 times as long as operators. What they give is read in the place of these
 //! operands where nothing else reads them. A single function is recorded by operators then, and what is made of it as a formula of its own, see Note
 //! [Composed formulas] in `kernels/outer.rs` of the tensor crate. What is one or two operations of columns is recorded by operators, too,
-//! and so is one operation, or a function and another one, of few elements of the result, and one operation of what several functions give, each of
-//! operands of its own, of which some repeat.
+//! and so are one operation, a function and another one, and up to three that are not summed, of few elements of the result; one operation of
+//! what several functions give, each of operands of its own, of which some repeat; and what has a single operation that is not of few elements.
 //!
 //! Note [Saved results]
 //! A gradient computes anew what it reads of the formula, which for large operands takes less time than memory does. In the cache a
@@ -51,7 +51,7 @@ use results::{KnownResults, LEAST_WITH_FEW, Results, computed};
 
 /// A pointwise expression as one operation: one node, one pass over memory each way, nothing stored in between but small results of
 /// functions that the way back reads, and of functions of operands that the result repeats. A single function may have nodes of its own, and an
-/// expression of one or two operations that reads columns, or is of few elements, those of operators.
+/// expression of one or two operations that reads columns, of up to three that is of few elements, or of a single one that is not, those of operators.
 ///
 /// `fuse!(|x, w, b| (x * w + b).square())` makes a [`Fused`] of three operands, to be called as often as one likes. Its
 /// operands broadcast and promote as those of every operation; its gradients, to any order, come from the expression
@@ -96,6 +96,7 @@ macro_rules! fuse {
 
         impl $crate::__fuse::Formula<{ <[&str]>::len(&[$(stringify!($x)),+]) }> for Written {
             const SUMS: bool = true;
+            const BY_OPERATORS: bool = true;
             const NEAR: bool = $crate::__fuse::calls(stringify!($formula), $crate::__fuse::ANGLES) > 0;
             const CALLS: usize = $crate::__fuse::with_loops(stringify!($formula));
             const OF_FUNCTION: Option<usize> =
@@ -137,7 +138,8 @@ impl<F, const N: usize> fmt::Debug for Fused<F, N> {
 }
 
 impl<F: Formula<N> + 'static, const N: usize> Fused<F, N> {
-    /// An operation of a formula that is a type of its own; [`fuse!`](crate::fuse!) writes this. Errors show the name.
+    /// An operation of a formula that is a type of its own, as [`fuse!`](crate::fuse!) writes one. It is one node, whatever it is called with; errors show
+    /// the name.
     ///
     /// ```
     /// use foldback_graph::Fused;
@@ -273,7 +275,7 @@ fn apply(
     if !records && let Some(value) = value_of_few(name, formula, &own, reduce.as_ref()) {
         return Ok(record_one(name, &own, value, Reads::All(&[]), || formula.backward(None)));
     }
-    if are_operators_faster(formula, &own, reduce.is_some())
+    if are_operators_faster(formula, &own, reduce.is_some(), records)
         && let Some(result) = whole_of(name, formula, &own, reduce.as_ref())
     {
         return Ok(result);
@@ -286,7 +288,7 @@ fn apply(
         whole = &*outer;
         // All have been looked at together.
         _meant = broadcast_warning(BroadcastWarning::Off);
-        if are_operators_faster(whole, &own, reduce.is_some())
+        if are_operators_faster(whole, &own, reduce.is_some(), records)
             && let Some(result) = whole_of(name, whole, &own, reduce.as_ref())
         {
             return Ok(result);

@@ -129,7 +129,7 @@ fn differences_of_functions_of_few_elements() {
 fn a_function_of_few_elements_has_a_node_of_its_own() {
     let x = Tensor::ones([200, 50]).requires_grad();
     let w = Tensor::ones([50]).requires_grad();
-    let f = fuse!(|x, w| (x * w.exp()).square()).named("rest");
+    let f = fuse!(|x, w| (x * w.exp()).square() + 1.0).named("rest");
     let (line, y) = (line!(), f.call((&x, &w)).unwrap());
     let graph = y.graph().unwrap().to_string();
     assert!(graph.contains("exp") && graph.contains("rest"), "{graph}");
@@ -197,6 +197,31 @@ fn an_operation_of_columns_is_that_of_operators() {
             |x, w, _b| (x + w).tanh() => x.add(w).map(|y| all(y.tanh(), _b));
             |x, w, _b| w.sin() - x => w.sin().sub(x).map(|y| all(y, _b));
             |x, w, b| x.sigmoid() * (w + b).tanh() => x.sigmoid().mul(w.add(b)?.tanh());
+            |x, w, b| x / (w.abs() + b.square() + 1.0) => x.div(w.abs().add(b.square())?.add(1.0)?);
+        }
+    }
+}
+
+/// Where all others are of few elements, an expression of one operation of many has the nodes of operators: of many more, if it is not summed.
+#[test]
+fn one_operation_of_many_elements_has_the_nodes_of_operators() {
+    let quotient = fuse!(|x, w, b| x / (w.abs() * b + 1.0)).named("quotient");
+    let row = Tensor::ones([50]).requires_grad();
+    for (rows, b, called, summed) in [
+        (200, &[50][..], true, true),
+        (200, &[], true, true),
+        (70, &[50], false, false),
+        // Together they are as large as the result.
+        (200, &[200, 1], false, false),
+        (4200, &[50], true, false),
+    ] {
+        let (x, b) = (Tensor::ones([rows, 50]).requires_grad(), Tensor::ones(b));
+        for (y, by_operators) in
+            [(quotient.call((&x, &row, &b)), called), (quotient.sum((&x, &row, &b), 0), summed)]
+        {
+            let graph = y.unwrap().graph().unwrap().to_string();
+            assert_eq!(graph.contains("quotient"), !by_operators, "{rows} rows: {graph}");
+            assert_eq!(graph.contains("div") && graph.contains("abs"), by_operators, "{graph}");
         }
     }
 }
@@ -241,7 +266,8 @@ fn an_operation_of_columns_is_an_operators_node() {
     }
 }
 
-/// Of few elements one operation, and a function and another one, have the nodes of operators; any other formula has its own.
+/// Of few elements one operation, a function and another one, and up to three that are not summed have the nodes of operators; any other formula
+/// has its own.
 #[test]
 fn few_elements_have_the_nodes_of_operators() {
     let [x, w] = [[40, 50], [1, 50]].map(|shape| Tensor::full(shape, 0.5).requires_grad());
@@ -254,10 +280,15 @@ fn few_elements_have_the_nodes_of_operators() {
     let graph = graph_of(fuse!(|x, w| x / w).named("bent").mean(both, ..));
     assert!(graph.contains("div") && graph.contains("mean") && !graph.contains("bent"), "{graph}");
     let many = x.value().expand([5, 40, 50]).unwrap().contiguous();
+    let square = fuse!(|x, w| (x * w).square()).named("bent");
+    let three = fuse!(|x, w| x.tanh() * w.exp()).named("bent");
+    for graph in [graph_of(square.call(both)), graph_of(three.call(both)), graph_of(three.call((&x, &x)))] {
+        assert!(graph.contains("mul") && !graph.contains("bent"), "{graph}");
+    }
     for graph in [
-        graph_of(fuse!(|x, w| (x * w).square()).named("bent").call(both)),
-        graph_of(fuse!(|x, w| (x * w).tanh() + 1.0).named("bent").call(both)),
-        graph_of(fuse!(|x, w| x.tanh() * w.exp()).named("bent").call((&x, &x))),
+        graph_of(square.sum(both, ..)),
+        graph_of(three.mean((&x, &x), 0)),
+        graph_of(square.call((&many, &w))),
         graph_of(fuse!(|x, w| x.tanh() * w.exp() + 1.0).named("bent").call(both)),
         graph_of(fuse!(|x| x.relu().tanh()).named("bent").call((&x,))),
         graph_of(f.call((&many, &w))),
@@ -269,6 +300,25 @@ fn few_elements_have_the_nodes_of_operators() {
     }
     let refused = f.call((&x, &Tensor::ones(7))).unwrap_err().to_string();
     assert!(refused.starts_with("bent: "), "{refused}");
+}
+
+/// A formula that is written as a type is one node, whatever its size: its gradients are what is made of it.
+#[test]
+fn a_formula_of_ones_own_is_one_node() {
+    #[derive(Clone, Copy)]
+    struct Distance;
+    impl Formula<2> for Distance {
+        #[inline(always)]
+        fn eval<R: Real>(&self, [x, y]: [R; 2]) -> R
+        where
+            f64: FloatOps<R>,
+        {
+            (x - y).square()
+        }
+    }
+    let (x, y) = (Tensor::ones([4, 3]).requires_grad(), Tensor::zeros([3]).requires_grad());
+    let graph = Fused::new("distance", Distance).call([&x, &y]).unwrap().graph().unwrap().to_string();
+    assert!(graph.contains("distance") && !graph.contains("sub"), "{graph}");
 }
 
 /// A branch that is not taken has no influence, however steep it is.

@@ -72,11 +72,16 @@ pub(super) fn given_of(
     formula.given(operands, read)
 }
 
-/// Whether operators take less time for a formula of one or two operations, or for one of what several functions give.
+/// Whether operators take less time for a formula of up to three operations, for one of what several functions give, or for one of which a single operation
+/// is of many elements.
 ///
 /// Of few elements they do if it is one operation, or a function and another one: a node that derives its gradients costs more than two that know
 /// them, and what it saves in passes is less. Of 300 to 3,000 elements `tanh(x + b)`, its sum and back take 0.89 to 0.94 of the time, `x * w.exp()` 0.78 to 1,
-/// `x * w` 0.8 to 1.05.
+/// `x * w` 0.8 to 1.05. So they do if it is recorded, has up to three operations and is not summed, which would be one operation of all: of 4 to 3,000 elements
+/// `x * y + z`, `tanh(x * y + z)` and back take 1.05 to 1.15 of the time of operators, where they took 1.2 to 1.45.
+///
+/// So they do if all operations but one are of few elements beside the result's, as in `x / (w.abs() + 1.0)` for a row `w`, which were computed for each element: of
+/// 16,000 to 200,000 elements that takes 0.5 to 0.75 of the time, and back 0.5 to 0.8.
 ///
 /// So they do if it is one operation of what functions of operands of their own give, of which some repeat: the gradient of what a function gives is summed
 /// before it is multiplied by the function's slope, and what they give is stored anyway. Of 300 to 100,000 elements `x.sigmoid() * (w + b).tanh()`, its sum
@@ -85,35 +90,60 @@ pub(super) fn given_of(
 /// They take a column as a number for each row, which a fused operation lays out: columns of rows of 100, and what functions give of them, take
 /// 0.7 to 0.9 of the time. Of more elements what is between two operations, or is only summed, takes memory: between two it is worth it where
 /// rows are short, as long as it stays in the cache (columns of rows of 100, summed and back, take 1.3 to 1.9 of the time of operators else).
-pub(super) fn are_operators_faster(formula: &dyn Derived, operands: &[&Var], is_reduced: bool) -> bool {
+pub(super) fn are_operators_faster(
+    formula: &dyn Derived,
+    operands: &[&Var],
+    is_reduced: bool,
+    records: bool,
+) -> bool {
     const FEW: usize = 1 << 13;
     const MANY: usize = 200_000;
     const SHORT_ROW: usize = 256;
+    if !formula.may_be_operators() {
+        return false;
+    }
     let n = elements_of(operands);
     let is_column = |v: &&Var| v.dims().last() == Some(&1) && v.numel() > 1;
     let may_be_of_several =
         formula.calls() > 1 && n < most_of_several(is_reduced) && operands.iter().any(|v| v.numel() < n);
-    if n >= FEW && !may_be_of_several && !operands.iter().any(is_column) || is_budgeted() {
+    let some_are_few = are_together_few(operands, n);
+    if n >= FEW && (!may_be_of_several && !some_are_few && !operands.iter().any(is_column) || is_budgeted()) {
         return false;
     }
-    let (value, dtype) = (formula.value_names(), operands[0].dtype());
-    let count = value.operations();
+    let value = formula.value_names(&|k| some_are_few && is_few(operands[k].numel(), n));
+    let (count, dtype) = (value.operations(), operands[0].dtype());
     let is_of_several = may_be_of_several && count > 2 && is_of_functions(formula, operands.len());
+    let is_one_of_few = some_are_few && count > 1 && value.operations_of_many() == 1;
+    let is_small = n < FEW && records && !is_reduced && count <= 3;
     // What is not chosen has no influence, see `operands_of_function`.
-    if count == 0 || count > 2 && !is_of_several || count > 1 && value.is_chosen() {
+    if count == 0
+        || count > 2 && !is_of_several && !is_one_of_few && !is_small
+        || count > 1 && value.is_chosen()
+        || is_budgeted() && !is_small
+    {
         return false;
     }
-    let is_worth_it = if n < FEW || is_of_several {
-        count != 2 || formula.calls() == 1
-    } else {
+    let is_worth_it = if is_one_of_few {
+        n < MANY || !is_reduced
+    } else if n < FEW || is_of_several {
+        is_small || count != 2 || formula.calls() == 1
+    } else if operands.iter().any(is_column) {
         let is_short = operands.iter().all(|v| v.dims().last().is_none_or(|&cols| cols < SHORT_ROW));
         let stays = || kernel::stays_in_cache(n.saturating_mul(dtype.size()));
         n < MANY || !is_reduced && (count == 1 || is_short && stays())
+    } else {
+        false
     };
     is_worth_it
         && dtype.is_float()
         && operands.iter().all(|v| v.dtype() == dtype)
         && ((0..operands.len()).all(|k| value.has(k + 1)) || is_of_those_that_it_reads(value, operands))
+}
+
+/// Whether there are operands of few elements, and what they broadcast to has few, too.
+fn are_together_few(operands: &[&Var], n: usize) -> bool {
+    let few: PerOperand<&Var> = operands.iter().copied().filter(|v| is_few(v.numel(), n)).collect();
+    !few.is_empty() && is_few(elements_of(&few), n)
 }
 
 /// Elements up to which an operation of what several functions give is recorded by operators.

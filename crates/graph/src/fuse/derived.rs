@@ -35,8 +35,8 @@ pub(crate) trait Named {
     /// What each of these functions reads, of which that of those before it is known.
     fn names_of_calls(&self) -> SmallVec<[Names; MOST_CALLS]>;
 
-    /// What the value is made of.
-    fn value_names(&self) -> Names;
+    /// What the value is made of, where some operands are of few elements.
+    fn value_names(&self, is_few: &dyn Fn(usize) -> bool) -> Names;
 }
 
 /// A formula and its derivatives, over every kind of number that they are evaluated at.
@@ -49,6 +49,9 @@ pub(crate) trait Derived: Named + Pointwise + Send + Sync {
 
     /// The kernel of the gradients of some operands that reads what some functions give.
     fn knowing(&self, inputs: &[usize], known: KnownInputs) -> Box<dyn BlockKernel>;
+
+    /// Whether it may be recorded by operators.
+    fn may_be_operators(&self) -> bool;
 
     /// The value, by operators.
     fn by_operators(&self, operands: &[&Var]) -> Result<Var>;
@@ -151,8 +154,8 @@ impl<F: Formula<N>, const N: usize> Named for FloatKernel<F, N> {
         (0..F::CALLS).map(read).collect()
     }
 
-    fn value_names(&self) -> Names {
-        self.0.eval(array::from_fn(|k| Names::operand(k + 1)))
+    fn value_names(&self, is_few: &dyn Fn(usize) -> bool) -> Names {
+        self.0.eval(array::from_fn(|k| if is_few(k) { Names::few(k + 1) } else { Names::operand(k + 1) }))
     }
 }
 
@@ -167,6 +170,10 @@ impl<F: Formula<N> + 'static, const N: usize> Derived for FloatKernel<F, N> {
 
     fn knowing(&self, inputs: &[usize], known: KnownInputs) -> Box<dyn BlockKernel> {
         Box::new(GradientKernel::knowing(self.0, inputs, known))
+    }
+
+    fn may_be_operators(&self) -> bool {
+        F::BY_OPERATORS
     }
 
     fn by_operators(&self, operands: &[&Var]) -> Result<Var> {

@@ -13,13 +13,17 @@ pub(super) struct Names {
     print: u64,
     /// how many operations it is made by; what is read twice is counted twice
     operations: u32,
+    /// how many of them are of few elements
+    of_few: u32,
 }
 
 /// The place of what the first function gives, behind the incoming gradient and seven operands.
 const FIRST_RESULT: usize = 8;
 /// Something has been chosen, or made flat: what it was made of may have no influence, however steep it is.
 const CHOSEN: u32 = 1 << 31;
-const _: () = assert!(FIRST_RESULT + MOST_CALLS < 31);
+/// Of few elements, or of none.
+const FEW: u32 = 1 << 30;
+const _: () = assert!(FIRST_RESULT + MOST_CALLS < 30);
 
 /// A print of two, in this order.
 const fn mixed(a: u64, b: u64) -> u64 {
@@ -40,11 +44,17 @@ const fn print_of(name: &str) -> u64 {
 
 impl Names {
     /// Of no operand.
-    pub(super) const NONE: Names = Names { places: 0, print: 0, operations: 0 };
+    pub(super) const NONE: Names = Names { places: 0, print: 0, operations: 0, of_few: 0 };
 
     /// The operand at this place.
     pub(super) fn operand(place: usize) -> Names {
-        Names { places: 1 << place, print: mixed(1, place as u64), operations: 0 }
+        Names { places: 1 << place, print: mixed(1, place as u64), ..Names::NONE }
+    }
+
+    /// The operand at this place, of few elements: what is made of such operands alone is so, too.
+    pub(super) fn few(place: usize) -> Names {
+        let operand = Names::operand(place);
+        Names { places: operand.places | FEW, ..operand }
     }
 
     /// What function `nr` gives, where that is known.
@@ -65,6 +75,11 @@ impl Names {
     /// How many operations it is made by, if nothing is read twice.
     pub(super) fn operations(self) -> u32 {
         self.operations
+    }
+
+    /// How many of these operations are not of few elements.
+    pub(super) fn operations_of_many(self) -> u32 {
+        self.operations - self.of_few
     }
 
     /// Whether something it depends on may have no influence.
@@ -90,7 +105,8 @@ impl Names {
 
     /// The operands of both.
     pub(super) fn and_of(self, o: Names) -> Names {
-        Names { places: self.places | o.places, ..self }
+        let are_few = self.places & o.places & FEW;
+        Names { places: (self.places | o.places) & !FEW | are_few, ..self }
     }
 
     #[inline(always)]
@@ -101,14 +117,21 @@ impl Names {
     /// What an operation makes of it.
     #[inline(always)]
     fn made(self, operation: u64) -> Names {
-        Names { print: mixed(operation, self.print), operations: self.operations + 1, ..self }
+        Names { print: mixed(operation, self.print), ..self }.counted(0, 0)
     }
 
     /// What an operation makes of both.
     #[inline(always)]
     fn made_with(self, operation: u64, o: Names) -> Names {
         let print = mixed(mixed(operation, self.print), o.print);
-        Names { print, operations: self.operations + o.operations + 1, ..self.and_of(o) }
+        Names { print, ..self.and_of(o) }.counted(o.operations, o.of_few)
+    }
+
+    /// With one operation more, and so many of another operand.
+    #[inline(always)]
+    fn counted(self, operations: u32, of_few: u32) -> Names {
+        let is_few = u32::from(self.places & FEW != 0);
+        Names { operations: self.operations + operations + 1, of_few: self.of_few + of_few + is_few, ..self }
     }
 }
 
@@ -190,7 +213,7 @@ impl Num for Names {
     type Mask = Names;
     #[inline(always)]
     fn lit(v: f64) -> Names {
-        Names { places: 0, print: mixed(2, v.to_bits()), operations: 0 }
+        Names { places: FEW, print: mixed(2, v.to_bits()), ..Names::NONE }
     }
     of_two!(lt, le, eq);
     of_one!(abs, square);
@@ -377,6 +400,25 @@ mod tests {
         let g = Names::operand(0);
         let of = FloatKernel(crate::fuse!(|x, w, b| x * w + b).formula).names();
         assert_eq!(of.into_iter().map(|names| names == Some(g)).collect::<Vec<_>>(), [false, false, true]);
+    }
+
+    /// Of a formula whose second and third operands are of few elements.
+    #[test]
+    fn operations_of_few_elements_are_told() {
+        macro_rules! counts {
+            ($all:literal, $of_many:literal; $($formula:tt)*) => {
+                let value = FloatKernel(crate::fuse!($($formula)*).formula).value_names(&|k| k > 0);
+                let found = (value.operations(), value.operations_of_many());
+                assert_eq!(found, ($all, $of_many), "{}", stringify!($($formula)*));
+            };
+        }
+        counts!(1, 1; |x, w| x * w);
+        counts!(2, 1; |x, w| x * w.exp());
+        counts!(3, 1; |x, w| x / (w.abs() + 1.0));
+        counts!(3, 0; |_x, w, b| (w - b).exp() * 2.0);
+        counts!(4, 2; |x, w, b| x * w.exp() + (b + 1.0));
+        counts!(4, 3; |x, w, b| (x * 2.0 - w / b).exp());
+        counts!(2, 2; |x| x.exp() + R::lit(1.0));
     }
 
     #[test]

@@ -44,6 +44,10 @@ pub trait Formula<const N: usize>: Copy + Send + Sync {
     /// Whether there are loops that add its results, which cost compile time.
     #[doc(hidden)]
     const SUMS: bool = false;
+    /// Whether it may be recorded by operators, where these take less time: its gradients then are theirs, of which the last bits may differ, and
+    /// what comes of infinity. What is written for its gradients, as that of squared errors, is recorded as it is written.
+    #[doc(hidden)]
+    const BY_OPERATORS: bool = false;
 
     /// The value. Implementations are marked `#[inline(always)]` so that the loop around them vectorises.
     fn eval<R: Real>(&self, x: [R; N]) -> R

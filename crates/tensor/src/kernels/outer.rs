@@ -16,6 +16,7 @@ pub struct Outer<F>(pub F);
 
 impl<F: Formula<N>, const N: usize> Formula<N> for Outer<F> {
     const SUMS: bool = F::SUMS;
+    const BY_OPERATORS: bool = F::BY_OPERATORS;
     #[inline(always)]
     fn eval<R: Real>(&self, x: [R; N]) -> R
     where
