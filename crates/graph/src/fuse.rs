@@ -128,6 +128,7 @@ macro_rules! fuse {
 #[derive(Clone, Copy)]
 pub struct Fused<F, const N: usize> {
     name: &'static str,
+    is_named: bool,
     formula: F,
 }
 
@@ -160,11 +161,11 @@ impl<F: Formula<N> + 'static, const N: usize> Fused<F, N> {
     /// ```
     pub const fn new(name: &'static str, formula: F) -> Self {
         const { assert!(0 < N && N <= 7, "a fused operation has one to seven operands") };
-        Fused { name, formula }
+        Fused { name, is_named: false, formula }
     }
 
     /// The same operation under a name of its own, in errors and in what is shown of a graph: else it is called by its place. Where an expression
-    /// has the nodes of operators, these have their names.
+    /// has the nodes of operators, these have their names: one with a name has them less often, as it is to be seen.
     ///
     /// ```
     /// use foldback_graph::fuse;
@@ -175,7 +176,7 @@ impl<F: Formula<N> + 'static, const N: usize> Fused<F, N> {
     /// ```
     #[must_use]
     pub const fn named(self, name: &'static str) -> Self {
-        Fused { name, ..self }
+        Fused { name, is_named: true, ..self }
     }
 
     /// The formula, element by element over broadcast operands.
@@ -237,7 +238,7 @@ impl<F: Formula<N> + 'static, const N: usize> Fused<F, N> {
 
     #[track_caller]
     fn run(&self, inputs: &[Input<'_>], reduce: Option<Reduced>) -> Result<Var> {
-        apply(self.name, &FloatKernel::<F, N>(self.formula), inputs, reduce)
+        apply((self.name, self.is_named), &FloatKernel::<F, N>(self.formula), inputs, reduce)
     }
 }
 
@@ -253,7 +254,7 @@ type Reduction = Option<(ReducedShapes, bool)>;
 /// Evaluates a formula and records it.
 #[track_caller]
 fn apply(
-    name: &'static str,
+    (name, is_named): (&'static str, bool),
     formula: &dyn Composed,
     inputs: &[Input<'_>],
     reduce: Option<Reduced>,
@@ -275,7 +276,9 @@ fn apply(
     if !records && let Some(value) = value_of_few(name, formula, &own, reduce.as_ref()) {
         return Ok(record_one(name, &own, value, Reads::All(&[]), || formula.backward(None)));
     }
-    if are_operators_faster(formula, &own, reduce.is_some(), records)
+    // Errors of a pass show what has a name by it.
+    let may_be_small = records && !is_named && reduce.is_none();
+    if are_operators_faster(formula, &own, reduce.is_some(), may_be_small)
         && let Some(result) = whole_of(name, formula, &own, reduce.as_ref())
     {
         return Ok(result);
@@ -288,7 +291,7 @@ fn apply(
         whole = &*outer;
         // All have been looked at together.
         _meant = broadcast_warning(BroadcastWarning::Off);
-        if are_operators_faster(whole, &own, reduce.is_some(), records)
+        if are_operators_faster(whole, &own, reduce.is_some(), may_be_small)
             && let Some(result) = whole_of(name, whole, &own, reduce.as_ref())
         {
             return Ok(result);

@@ -77,7 +77,7 @@ pub(super) fn given_of(
 ///
 /// Of few elements they do if it is one operation, or a function and another one: a node that derives its gradients costs more than two that know
 /// them, and what it saves in passes is less. Of 300 to 3,000 elements `tanh(x + b)`, its sum and back take 0.89 to 0.94 of the time, `x * w.exp()` 0.78 to 1,
-/// `x * w` 0.8 to 1.05. So they do if it is recorded, has up to three operations and is not summed, which would be one operation of all: of 4 to 3,000 elements
+/// `x * w` 0.8 to 1.05. So they do if it has up to three operations, is recorded without a name (`may_be_small`) and not summed, which would be one operation of all: of 4 to 3,000 elements
 /// `x * y + z`, `tanh(x * y + z)` and back take 1.05 to 1.15 of the time of operators, where they took 1.2 to 1.45.
 ///
 /// So they do if all operations but one are of few elements beside the result's, as in `x / (w.abs() + 1.0)` for a row `w`, which were computed for each element: of
@@ -94,7 +94,7 @@ pub(super) fn are_operators_faster(
     formula: &dyn Derived,
     operands: &[&Var],
     is_reduced: bool,
-    records: bool,
+    may_be_small: bool,
 ) -> bool {
     const FEW: usize = 1 << 13;
     const MANY: usize = 200_000;
@@ -114,7 +114,7 @@ pub(super) fn are_operators_faster(
     let (count, dtype) = (value.operations(), operands[0].dtype());
     let is_of_several = may_be_of_several && count > 2 && is_of_functions(formula, operands.len());
     let is_one_of_few = some_are_few && count > 1 && value.operations_of_many() == 1;
-    let is_small = n < FEW && records && !is_reduced && count <= 3;
+    let is_small = may_be_small && n < FEW && count <= 3;
     // What is not chosen has no influence, see `operands_of_function`.
     if count == 0
         || count > 2 && !is_of_several && !is_one_of_few && !is_small
