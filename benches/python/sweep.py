@@ -332,6 +332,18 @@ CASES = {
         ("operators", "fused"),
         lambda n: back(v(*rows(n, 100)), v(rows(n, 100)[0], 1), lambda x, w: (x - w) * w),
     ),
+    "a quotient by a row and back": dict.fromkeys(
+        ("operators", "fused"),
+        lambda n: back(v(*rows(n, 1024)), v(1024), lambda x, w: x / (w.abs() + 1.0)),
+    ),
+    "three operations that are not summed and back": dict.fromkeys(
+        ("operators", "fused"),
+        lambda n: back(v(n), v(n), lambda x, w: (x * w + x).tanh()),
+    ),
+    "turned around beside a middle axis and back": dict.fromkeys(
+        ("operators", "fused"),
+        lambda n: back(v(10, 7, -(-n // 70)).permute(2, 1, 0), v(7, 1), lambda x, w: (x * w + x).sum(0)),
+    ),
     "small planes and back": dict.fromkeys(
         ("operators", "fused"),
         lambda n: back(v(max(n // 100, 1), 10, 10), v(max(n // 100, 1), 1, 10), lambda x, w: (x * w).square()),

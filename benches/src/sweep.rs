@@ -340,6 +340,18 @@ pub fn cases() -> Vec<Case> {
             "operators" => |n| back(values(&rows(n, 100)), values(&[rows(n, 100)[0], 1]), |x, w| ((x - w) * w).sum(..));
             "fused" allowed 1.0 => |n| back(values(&rows(n, 100)), values(&[rows(n, 100)[0], 1]), |x, w| fuse!(|x, w| (x - w) * w).sum([x, w], ..));
 
+        family "a quotient by a row and back":
+            "operators" => |n| back(values(&rows(n, 1024)), values(&[1024]), |x, w| (x / (w.abs() + 1.0)).sum(..));
+            "fused" allowed 1.0 => |n| back(values(&rows(n, 1024)), values(&[1024]), |x, w| fuse!(|x, w| x / (w.abs() + 1.0)).call([x, w])?.sum(..));
+
+        family "three operations that are not summed and back":
+            "operators" => |n| back(values(&[n]), values(&[n]), |x, w| (x * w + x).tanh().sum(..));
+            "fused" allowed 1.0 => |n| back(values(&[n]), values(&[n]), |x, w| fuse!(|x, w| (x * w + x).tanh()).call([x, w])?.sum(..));
+
+        family "turned around beside a middle axis and back":
+            "operators" => |n| back(turned(n), values(&[7, 1]), |x, w| (x * w + x).sum(0)?.sum(..));
+            "fused" allowed 1.0 => |n| back(turned(n), values(&[7, 1]), |x, w| fuse!(|x, w| x * w + x).sum([x, w], 0)?.sum(..));
+
         family "small planes and back":
             "operators" => |n| back(planes(n), values(&[planes(n).dims()[0], 1, 10]), |x, w| (x * w).square().sum(..));
             "fused" allowed 1.0 => |n| back(planes(n), values(&[planes(n).dims()[0], 1, 10]), |x, w| fuse!(|x, w| (x * w).square()).call([x, w])?.sum(..));
@@ -464,6 +476,11 @@ fn fused(a: Tensor, b: Tensor) -> Result<(usize, Run)> {
     let f = fuse!(|a, b| (a - b) * (a - b) * 0.5);
     let (n, [a, b]) = (a.numel(), [a, b].map(Var::from));
     Ok((n, run(move || f.call([&a, &b]))))
+}
+
+/// [n, 7, 10], of which the first axis lies innermost.
+fn turned(n: usize) -> Tensor {
+    values(&[10, 7, n.div_ceil(70)]).permute([2, 1, 0]).expect("three axes")
 }
 
 /// `((x * w + w)^2).sum()` and back, of leaves of these shapes.

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use foldback::graph::{Function, FunctionContext, GraphFacts, Kept, backward_plan};
+use foldback::graph::{Function, FunctionContext, GraphFacts, Kept, backward_plan, saved_budget};
 use foldback::prelude::*;
 
 #[test]
@@ -78,6 +78,26 @@ fn a_storage_is_counted_once() -> Result<()> {
     assert_eq!((exp.saved[0].kept, sin.saved[0].kept), (Kept::Here, Kept::At(3)));
     assert!(exp.saved[0].is_held && !mul.saved[1].is_held);
     assert_eq!(x.square().graph()?.nodes()[0].saved[0].kept, Kept::InLeaf(1));
+    // One node keeps it as two of its operands.
+    let y = &x + 1.0;
+    let z = (&y * &y).sum(..)?;
+    drop(y);
+    let plan = z.backward_plan()?;
+    assert_eq!(plan.graph().saved_bytes(), 32);
+    assert_eq!(plan.steps().iter().map(|s| s.saved).collect::<Vec<_>>(), [32, 32, 0]);
+    let mul = &plan.graph().nodes()[1];
+    assert_eq!((mul.saved[0].kept, mul.saved[1].kept), (Kept::Here, Kept::At(1)));
+    Ok(())
+}
+
+/// What values are made of again is often what their gradients read.
+#[test]
+fn what_a_graph_keeps_is_what_a_budget_reports() -> Result<()> {
+    let (x, w) = (Tensor::ones([100]), Tensor::rand([100]).requires_grad());
+    for budget in [0, 1 << 20] {
+        let (loss, report) = saved_budget(budget, || (&w.exp() * &x).sin().sum(..));
+        assert_eq!(loss?.graph()?.saved_bytes(), report.kept, "{budget}");
+    }
     Ok(())
 }
 

@@ -165,7 +165,8 @@ impl<F: Formula<N> + 'static, const N: usize> Fused<F, N> {
     }
 
     /// The same operation under a name of its own, in errors and in what is shown of a graph: else it is called by its place. Where an expression
-    /// has the nodes of operators, these have their names: one with a name has them less often, as it is to be seen.
+    /// has the nodes of operators, these have their names; one of two or three operations of few elements that has a name is a node of its own instead, but for
+    /// a function and one operation beside it.
     ///
     /// ```
     /// use foldback_graph::fuse;

@@ -143,6 +143,40 @@ fn gradients_from_a_saved_result_have_the_bits_of_others() {
     }
 }
 
+/// What an expression is recorded by does not depend on a budget: small ones, one operation of many elements, of columns, of what functions give.
+#[test]
+fn a_budget_changes_no_bits_of_what_operators_record() {
+    let _level = LEVEL.read();
+    let full = fill([200, 50], Domain::Any, &mut Random::new(3));
+    let own = [full.clone(), full.narrow(0, 0, 1).unwrap().exp(), full.narrow(1, 0, 1).unwrap()];
+    let [x, row, column] = own.map(|t| t.to(DType::F32).contiguous());
+    let few = x.narrow(0, 0, 30).unwrap().contiguous();
+    type Record<'a> = &'a dyn Fn([&Var; 2]) -> Result<Var>;
+    let bits = |x: &Tensor, w: &Tensor, y: Record<'_>| {
+        let x = [x, w].map(|t| t.clone().requires_grad());
+        let y = y(x.each_ref()).unwrap();
+        let seed = fill(y.shape(), Domain::Any, &mut Random::new(8)).to(DType::F32);
+        let y = y.mul(&seed).unwrap().sum(..).unwrap();
+        y.backward().unwrap();
+        [y.value(), x[0].grad().unwrap(), x[1].grad().unwrap()]
+    };
+    let product = fuse!(|x, w| (x * w + x).tanh());
+    let quotient = fuse!(|x, w| x / (w.abs() + 1.0));
+    let difference = fuse!(|x, w| (x - w).exp());
+    let gate = fuse!(|x, w| x.sigmoid() * (w * 0.5).tanh());
+    let cases: [(&Tensor, &Tensor, Record<'_>); 6] = [
+        (&few, &row, &|x| product.call(x)),
+        (&x, &row, &|x| quotient.call(x)),
+        (&x, &row, &|x| quotient.sum(x, 1)),
+        (&x, &column, &|x| difference.call(x)),
+        (&x, &column, &|x| difference.sum(x, 0)),
+        (&x, &row, &|x| gate.sum(x, 0)),
+    ];
+    for (nr, (x, w, y)) in cases.into_iter().enumerate() {
+        assert_eq!(saved_budget(0, || bits(x, w, y)).0, bits(x, w, y), "case {nr}");
+    }
+}
+
 #[test]
 fn values_are_those_of_operators_around_the_limit() {
     let _level = LEVEL.read();

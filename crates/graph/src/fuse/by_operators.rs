@@ -11,7 +11,7 @@ use super::derived::{Composed, Derived, PerOperand};
 use super::names::Names;
 use super::results::{is_few, is_worth_saving};
 use crate::error::Result;
-use crate::mode::{LineGuard, is_budgeted, location};
+use crate::mode::{LineGuard, location};
 use crate::node::Var;
 use crate::origins::{is_recording, with_origins};
 use crate::var::ValueRef;
@@ -107,11 +107,12 @@ pub(super) fn are_operators_faster(
     let may_be_of_several =
         formula.calls() > 1 && n < most_of_several(is_reduced) && operands.iter().any(|v| v.numel() < n);
     let some_are_few = are_together_few(operands, n);
-    if n >= FEW && (!may_be_of_several && !some_are_few && !operands.iter().any(is_column) || is_budgeted()) {
+    if n >= FEW && !may_be_of_several && !some_are_few && !operands.iter().any(is_column) {
         return false;
     }
     let value = formula.value_names(&|k| some_are_few && is_few(operands[k].numel(), n));
     let (count, dtype) = (value.operations(), operands[0].dtype());
+    // A budget decides nothing here: it changes no bits.
     let is_of_several = may_be_of_several && count > 2 && is_of_functions(formula, operands.len());
     let is_one_of_few = some_are_few && count > 1 && value.operations_of_many() == 1;
     let is_small = may_be_small && n < FEW && count <= 3;
@@ -119,7 +120,6 @@ pub(super) fn are_operators_faster(
     if count == 0
         || count > 2 && !is_of_several && !is_one_of_few && !is_small
         || count > 1 && value.is_chosen()
-        || is_budgeted() && !is_small
     {
         return false;
     }

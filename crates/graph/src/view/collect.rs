@@ -26,7 +26,9 @@ pub(super) fn collect(nodes: &[Arc<Node>]) -> GraphView {
         label: None,
         outputs: node.metadata.iter().map(ValueView::from).collect(),
         edges: (0..node.next_edges.len()).map(|input| edge_view(node, input, &numbers)).collect(),
-        saved: saved.iter().map(|kept| storages.view(number, slot(node, kept.place), &kept.tensor)).collect(),
+        saved: (saved.iter().enumerate())
+            .map(|(nr, kept)| storages.view((number, nr), slot(node, kept.place), &kept.tensor))
+            .collect(),
         again,
         is_freed: node.is_freed(),
         location: node.location,
@@ -94,40 +96,54 @@ struct Holders {
     clones: usize,
     /// of the graph's own, of which several nodes may have one in common
     handles: usize,
-    /// where it is counted: the number of a node, and whether that is a leaf
-    at: (usize, bool),
+    /// where it is counted
+    at: At,
+}
+
+/// Where a storage is counted, by the number of a node.
+#[derive(Clone, Copy, PartialEq)]
+enum At {
+    /// and which of the values that it keeps
+    Saved(usize, usize),
+    Leaf(usize),
 }
 
 impl Storages {
     fn of(saved: &[Vec<KeptValue>], leaves: &[Option<Tensor>]) -> Storages {
         let (mut storages, mut common) = (HashMap::new(), HashSet::new());
-        let mut count = |at: (usize, bool), t: &Tensor, handle: Option<u64>| {
+        let mut count = |at: At, t: &Tensor, handle: Option<u64>| {
             if let Some(Holding { storage, .. }) = t.holding() {
                 let holders = storages.entry(storage).or_insert(Holders { clones: 0, handles: 0, at });
                 holders.clones += 1;
                 holders.handles += usize::from(handle.is_none_or(|h| common.insert(h)));
-                holders.at = at;
+                // Of several values of a node the first counts.
+                match (holders.at, at) {
+                    (At::Saved(last, _), At::Saved(number, _)) if last == number => {}
+                    _ => holders.at = at,
+                }
             }
         };
         for (number, saved) in saved.iter().enumerate() {
-            saved.iter().for_each(|kept| count((number, false), &kept.tensor, kept.handle));
+            for (nr, kept) in saved.iter().enumerate() {
+                count(At::Saved(number, nr), &kept.tensor, kept.handle);
+            }
         }
         for (number, leaf) in leaves.iter().enumerate() {
-            leaf.iter().for_each(|t| count((number, true), t, None));
+            leaf.iter().for_each(|t| count(At::Leaf(number), t, None));
         }
         Storages(storages)
     }
 
-    fn view(&self, number: usize, slot: Slot, t: &Tensor) -> SavedView {
+    fn view(&self, (number, nr): (usize, usize), slot: Slot, t: &Tensor) -> SavedView {
         let value = ValueView { shape: t.shape().clone(), dtype: t.dtype() };
         let Some(Holding { storage, bytes, holders }) = t.holding() else {
             return SavedView { slot, value, bytes: 0, kept: Kept::Here, is_held: false, storage: None };
         };
         let known = &self.0[&storage];
         let kept = match known.at {
-            (at, true) => Kept::InLeaf(at),
-            (at, _) if at == number => Kept::Here,
-            (at, _) => Kept::At(at),
+            At::Leaf(at) => Kept::InLeaf(at),
+            at if at == At::Saved(number, nr) => Kept::Here,
+            At::Saved(at, _) => Kept::At(at),
         };
         let is_held = holders > known.clones + known.handles;
         SavedView { slot, value, bytes, kept, is_held, storage: Some(storage) }

@@ -130,7 +130,7 @@ pub enum Slot {
 pub enum Kept {
     /// at this node: of those that keep the storage it runs last
     Here,
-    /// at another node, which keeps the storage longer
+    /// at another node, which keeps the storage longer, or at another value of this one, by the node's number
     At(usize),
     /// nowhere: they are those of a leaf's value
     InLeaf(usize),
