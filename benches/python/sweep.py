@@ -72,6 +72,21 @@ def back(x, w, of=lambda x, w: x * w):
     return x.numel(), run
 
 
+def turned(n):
+    return v(10, 7, -(-n // 70)).permute(2, 1, 0)
+
+
+def planes_back(n):
+    rows = -(-n // (17 * 77))
+    column = v(17, rows, 1, dtype=F64).detach().requires_grad_()
+
+    def of(x, w):
+        column.grad = None
+        return (x * w + column).tanh()
+
+    return back(v(17, rows, 77, dtype=F64), v(17, 1, 77, dtype=F64), of)
+
+
 def square_back(x, w):
     return back(x, w, lambda x, w: (x * w + w).square())
 
@@ -152,6 +167,7 @@ CASES = {
         "square beside its transpose": lambda n: add(square(n), square(n).t()),
         "two transposed squares": lambda n: add(square(n).t(), square(n).t()),
         "heads before steps": lambda n: add(heads(n).transpose(1, 2), heads(n).reshape(-1, 16, 8, 32)),
+        "turned around, beside what repeats": lambda n: add(turned(n), v(-(-n // 70), 1, 10)),
         "every second": lambda n: add(v(2 * n)[::2], v(n)),
         "a band of columns": lambda n: add(v(rows(n, 48)[0], 64)[:, 5:53], v(*rows(n, 48))),
         "a band of 3 columns": lambda n: add(v(rows(n, 3)[0], 8)[:, 2:5], v(*rows(n, 3))),
@@ -342,8 +358,15 @@ CASES = {
     ),
     "turned around beside a middle axis and back": dict.fromkeys(
         ("operators", "fused"),
-        lambda n: back(v(10, 7, -(-n // 70)).permute(2, 1, 0), v(7, 1), lambda x, w: (x * w + x).sum(0)),
+        lambda n: back(turned(n), v(7, 1), lambda x, w: (x * w + x).sum(0)),
     ),
+    "turned beside a middle axis and back": dict.fromkeys(
+        ("operators", "fused"),
+        lambda n: back(
+            v(2, -(-n // 160), 16, 5).permute(3, 1, 2, 0), v(5, -(-n // 160), 1, 2), lambda x, w: x.relu() * w
+        ),
+    ),
+    "rows and columns of planes in f64 and back": dict.fromkeys(("operators", "fused"), planes_back),
     "small planes and back": dict.fromkeys(
         ("operators", "fused"),
         lambda n: back(v(max(n // 100, 1), 10, 10), v(max(n // 100, 1), 1, 10), lambda x, w: (x * w).square()),

@@ -138,6 +138,7 @@ pub fn cases() -> Vec<Case> {
             "square beside its transpose" => |n| { let s = side(n); add_of(values(&[s, s]), values(&[s, s]).t()) };
             "two transposed squares" => |n| { let s = side(n); add_of(values(&[s, s]).t(), values(&[s, s]).t()) };
             "heads before steps" => |n| add_of(values(&[n.div_ceil(8 * 16 * 32), 8, 16, 32]).transpose(1, 2)?, values(&[n.div_ceil(8 * 16 * 32), 16, 8, 32]));
+            "turned around, beside what repeats" => |n| { let x = turned(n); let count = x.dims()[0]; add_of(x, values(&[count, 1, 10])) };
             "every second" => |n| add_of(values(&[2 * n]).slice(s![..;2])?, values(&[n]));
             "a band of columns" => |n| add_of(values(&[rows(n, 48)[0], 64]).narrow(1, 5, 48)?, values(&rows(n, 48)));
             "a band of 3 columns" => |n| add_of(values(&[rows(n, 3)[0], 8]).narrow(1, 2, 3)?, values(&rows(n, 3)));
@@ -352,6 +353,14 @@ pub fn cases() -> Vec<Case> {
             "operators" => |n| back(turned(n), values(&[7, 1]), |x, w| (x * w + x).sum(0)?.sum(..));
             "fused" allowed 1.0 => |n| back(turned(n), values(&[7, 1]), |x, w| fuse!(|x, w| x * w + x).sum([x, w], 0)?.sum(..));
 
+        family "turned beside a middle axis and back":
+            "operators" => |n| back(turned_planes(n), values(&[5, n.div_ceil(160), 1, 2]), |x, w| (x.relu() * w).sum(..));
+            "fused" allowed 1.0 => |n| back(turned_planes(n), values(&[5, n.div_ceil(160), 1, 2]), |x, w| fuse!(|x, w| x.relu() * w).sum([x, w], ..));
+
+        family "rows and columns of planes in f64 and back":
+            "operators" => |n| planes_back(n, |x, w, c| (x * w + c).tanh().sum(..));
+            "fused" allowed 1.0 => |n| planes_back(n, |x, w, c| fuse!(|x, w, c| (x * w + c).tanh()).call([x, w, c])?.sum(..));
+
         family "small planes and back":
             "operators" => |n| back(planes(n), values(&[planes(n).dims()[0], 1, 10]), |x, w| (x * w).square().sum(..));
             "fused" allowed 1.0 => |n| back(planes(n), values(&[planes(n).dims()[0], 1, 10]), |x, w| fuse!(|x, w| (x * w).square()).call([x, w])?.sum(..));
@@ -481,6 +490,23 @@ fn fused(a: Tensor, b: Tensor) -> Result<(usize, Run)> {
 /// [n, 7, 10], of which the first axis lies innermost.
 fn turned(n: usize) -> Tensor {
     values(&[10, 7, n.div_ceil(70)]).permute([2, 1, 0]).expect("three axes")
+}
+
+/// [5, n, 16, 2], of which the last axis lies outermost.
+fn turned_planes(n: usize) -> Tensor {
+    values(&[2, n.div_ceil(160), 16, 5]).permute([3, 1, 2, 0]).expect("four axes")
+}
+
+/// Planes, a row and a column of each, and back to all of them.
+fn planes_back(n: usize, loss: impl Fn(&Var, &Var, &Var) -> Result<Var> + 'static) -> Result<(usize, Run)> {
+    let rows = n.div_ceil(17 * 77);
+    let [x, row, column] =
+        [[17, rows, 77], [17, 1, 77], [17, rows, 1]].map(|shape| values_of(&shape, DType::F64));
+    let column = column.requires_grad();
+    back(x, row, move |x, row| {
+        column.zero_grad();
+        loss(x, row, &column)
+    })
 }
 
 /// `((x * w + w)^2).sum()` and back, of leaves of these shapes.

@@ -53,7 +53,8 @@ pub(crate) fn fold(
         prior.make_writable(fold.op)?;
     }
     if let Some(kernel) = kernel {
-        if let Some(turned) = Reordered::of(operands, shape, std::iter::once((kept, prior.is_some()))) {
+        let goals = std::iter::once((kept, prior.is_some()));
+        if let Some((turned, true)) = Reordered::of(operands, shape, goals) {
             let (own, of_own) = (turned.operands(operands), turned.kept(kept));
             let result = self::fold(fold, Some(kernel), &own, &turned.shape, &of_own, prior)?;
             return turned.back(fold.op, kept, result);
@@ -134,7 +135,8 @@ pub(super) fn stored(
     if fits { compute_all(outputs, operands, shape, is_flat, dtype) } else { None }
 }
 
-fn compute_all(
+/// All outputs of a kernel, computed without a plan; `None` if there is no memory for them.
+pub(super) fn compute_all(
     (kernel, outputs): Outputs<'_>,
     operands: &[Operand<'_>],
     shape: &[usize],
