@@ -19,5 +19,6 @@ mod retained_gradients;
 mod run_again;
 mod saved_values;
 mod scattered_numbers;
+mod short_segments;
 mod stolen_task;
 mod too_large;

@@ -132,7 +132,11 @@ impl AddedRows {
         };
         let of_several = table.cols.is_multiple_of(len)
             && (table.segment >= table.cols || table.segment.is_multiple_of(len));
-        let fits = len >= LONG_ROW && (len == table.cols || of_several && are_whole);
+        // What is left of a row behind its segments is added by the kernel only if it is long, too, and nothing else has it laid out.
+        let rest = table.cols % table.segment.min(table.cols);
+        let fits = len >= LONG_ROW
+            && (rest == 0 || rest >= LONG_ROW)
+            && (len == table.cols || of_several && are_whole);
         let lies = |(o, along): (&Operand<'_>, &isize)| (0..=1).contains(along) && o.data.dtype() == o.want;
         if !fits || !operands.iter().zip(&cols.steps).all(lies) {
             return None;
