@@ -1,4 +1,4 @@
-//! Counts every byte: the gradient of a broadcast input is never stored before it is folded, and nothing is saved
+//! Counts every byte: the gradient of a broadcast input is not stored before it is folded, where what it is made of lies in order, and nothing is saved
 //! that the backward pass does not need.
 //!
 //! A process of its own, because the allocator is the whole process's.

@@ -73,7 +73,8 @@ use crate::tensor::Tensor;
 /// Evaluates a kernel over broadcast operands and sums the result down to a target, adding its prior if it has one.
 ///
 /// The shape of the target must broadcast to the operands' common one; leading axes and axes of size 1 are summed. The
-/// kernel computes in the operands' common floating-point type. An unreduced result that does not stay in the cache is not stored. Axes of
+/// kernel computes in the operands' common floating-point type. An unreduced result that does not stay in the cache is not stored, unless an operand of its
+/// shape has its axes in an order in which sums would have other bits. Axes of
 /// the result along which no operand moves have stride 0.
 ///
 /// # Errors

@@ -132,7 +132,7 @@ impl AddedRows {
         };
         let of_several = table.cols.is_multiple_of(len)
             && (table.segment >= table.cols || table.segment.is_multiple_of(len));
-        // What is left of a row behind its segments is added by the kernel only if it is long, too, and nothing else has it laid out.
+        // What is left of a row behind its segments must be long, too: the kernel adds nothing shorter, and nothing is laid out for others.
         let rest = table.cols % table.segment.min(table.cols);
         let fits = len >= LONG_ROW
             && (rest == 0 || rest >= LONG_ROW)

@@ -1,4 +1,5 @@
-//! The fold: a walk whose blocks are folded into accumulators, so that nothing large is stored before it is reduced.
+//! The fold: a walk whose blocks are folded into accumulators, so that nothing large is stored before it is reduced, but for
+//! what is computed of turned operands (`turned.rs`).
 
 use smallvec::{SmallVec, smallvec};
 

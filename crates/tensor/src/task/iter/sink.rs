@@ -445,7 +445,10 @@ pub(crate) fn fold_each(
         for (place, goal) in std::mem::take(&mut left) {
             group.push(goal);
             match walk(&group) {
-                Some(walk) => (places.push(place), planned = Some(walk)).0,
+                Some(walk) => {
+                    places.push(place);
+                    planned = Some(walk);
+                }
                 None => left.extend(group.pop().map(|goal| (place, goal))),
             }
         }
