@@ -358,8 +358,20 @@ pub fn cases() -> Vec<Case> {
             "fused" allowed 1.0 => |n| back(turned_planes(n), values(&[5, n.div_ceil(160), 1, 2]), |x, w| fuse!(|x, w| x.relu() * w).sum([x, w], ..));
 
         family "rows and columns of planes in f64 and back":
-            "operators" => |n| planes_back(n, |x, w, c| (x * w + c).tanh().sum(..));
-            "fused" allowed 1.0 => |n| planes_back(n, |x, w, c| fuse!(|x, w, c| (x * w + c).tanh()).call([x, w, c])?.sum(..));
+            "operators" => |n| back_of_three(lines_of_planes(n), |x, w, c| (x * w + c).tanh().sum(..));
+            "fused" allowed 1.0 => |n| back_of_three(lines_of_planes(n), |x, w, c| fuse!(|x, w, c| (x * w + c).tanh()).call([x, w, c])?.sum(..));
+
+        family "short rows of planes onto each other and back":
+            "operators" => |n| back(values(&[9, n.div_ceil(900), 100]), values(&[9, 1, 100]), |x, w| (x * x + w).sum(0)?.sum(..));
+            "fused" allowed 1.0 => |n| back(values(&[9, n.div_ceil(900), 100]), values(&[9, 1, 100]), |x, w| fuse!(|x, w| x * x + w).sum([x, w], 0)?.sum(..));
+
+        family "beside a transposed plane and a row, and back":
+            "operators" => |n| back_of_three(beside_turned(n), |x, w, b| (x * w + b).sum(..));
+            "fused" allowed 1.0 => |n| back_of_three(beside_turned(n), |x, w, b| fuse!(|x, w, b| x * w + b).call([x, w, b])?.sum(..));
+
+        family "a value in f64 and back":
+            "operators" => |n| back(values_of(&[n], DType::F64), values_of(&[n], DType::F64), |x, w| (x * w).tanh().sum(..));
+            "fused" allowed 1.0 => |n| back(values_of(&[n], DType::F64), values_of(&[n], DType::F64), |x, w| fuse!(|x, w| (x * w).tanh()).call([x, w])?.sum(..));
 
         family "small planes and back":
             "operators" => |n| back(planes(n), values(&[planes(n).dims()[0], 1, 10]), |x, w| (x * w).square().sum(..));
@@ -497,15 +509,26 @@ fn turned_planes(n: usize) -> Tensor {
     values(&[2, n.div_ceil(160), 16, 5]).permute([3, 1, 2, 0]).expect("four axes")
 }
 
-/// Planes, a row and a column of each, and back to all of them.
-fn planes_back(n: usize, loss: impl Fn(&Var, &Var, &Var) -> Result<Var> + 'static) -> Result<(usize, Run)> {
+/// Planes, and a row and a column of each, in `f64`.
+fn lines_of_planes(n: usize) -> [Tensor; 3] {
     let rows = n.div_ceil(17 * 77);
-    let [x, row, column] =
-        [[17, rows, 77], [17, 1, 77], [17, rows, 1]].map(|shape| values_of(&shape, DType::F64));
-    let column = column.requires_grad();
-    back(x, row, move |x, row| {
-        column.zero_grad();
-        loss(x, row, &column)
+    [[17, rows, 77], [17, 1, 77], [17, rows, 1]].map(|shape| values_of(&shape, DType::F64))
+}
+
+/// Planes of 6 by 256, a transposed one, and a row.
+fn beside_turned(n: usize) -> [Tensor; 3] {
+    [values(&[n.div_ceil(6 * 256), 6, 256]), values(&[256, 6]).t(), values(&[256])]
+}
+
+/// A loss of three leaves, and back.
+fn back_of_three(
+    [x, y, z]: [Tensor; 3],
+    loss: impl Fn(&Var, &Var, &Var) -> Result<Var> + 'static,
+) -> Result<(usize, Run)> {
+    let z = z.requires_grad();
+    back(x, y, move |x, y| {
+        z.zero_grad();
+        loss(x, y, &z)
     })
 }
 

@@ -6,7 +6,7 @@ use foldback::tensor::{BroadcastWarning, ThreadPool, broadcast_warning, kernel};
 use super::bits::LEVEL;
 use super::*;
 
-/// Beyond this many elements of `f32`, nothing but operands is saved: they do not stay in this processor's cache.
+/// Beyond this many elements of `f32`, nothing but operands is saved of these: they do not stay in this processor's cache.
 fn small() -> usize {
     let stays = |n: usize| kernel::stays_in_cache(4 * n);
     let above = (0..60).map(|bits| 1 << bits).find(|&n| !stays(n)).expect("caches are smaller");
@@ -201,9 +201,9 @@ fn derivatives_of_higher_order_do_not_read_it() {
     gradgradcheck(|[x]| sum(x), [&x]).unwrap();
 }
 
-/// What is kept beside the leaf: the result if that is small, reduced or not; else, and within a budget, nothing.
+/// What is kept beside the leaf: the result if that is small or a value in `f64`, reduced or not; else, and within a budget, nothing.
 #[test]
-fn a_result_is_saved_where_it_is_small() {
+fn a_result_is_saved_where_it_is_small_or_dear() {
     let kept = |n: usize, record: &dyn Fn(&Var) -> Var| {
         let graph = record(&Tensor::rand([n]).requires_grad()).graph().unwrap();
         graph.saved_bytes() / n
@@ -217,6 +217,11 @@ fn a_result_is_saved_where_it_is_small() {
     assert_eq!(kept(small() + 1, &tanh), 0);
     assert_eq!(kept(1000, &|x| saved_budget(1 << 20, || tanh(x)).0), 0);
     assert_eq!(kept(1000, &|x| fuse!(|x| (x * 0.5 + 0.1).sin()).sum([x], ..).unwrap()), 0);
+    // In `f64` a value is kept at any size, others are not.
+    let double = Tensor::rand([small()]).double().requires_grad();
+    let kept_of = |y: Var| y.graph().unwrap().saved_bytes() / small();
+    assert_eq!(kept_of(fuse!(|x| (x * 0.5).tanh()).sum([&double], ..).unwrap()), 8);
+    assert_eq!(kept_of(fuse!(|x| x.tanh() * 2.0 + 1.0).sum([&double], ..).unwrap()), 0);
     // One that is not the value is stored beside it.
     let inner = |x: &Var| fuse!(|x| x.tanh() * 2.0 + 1.0).sum([x], ..).unwrap();
     assert_eq!(kept(512, &inner), 4);

@@ -1,7 +1,7 @@
 //! What a formula's functions give: computed before the formula where they read few elements, or stored beside its value, and saved.
 
 use foldback_tensor::kernel::{self, CallSet, KnownInputs, Target};
-use foldback_tensor::{Tensor, broadcast_shapes};
+use foldback_tensor::{DType, Tensor, broadcast_shapes};
 use smallvec::SmallVec;
 
 use super::derived::{Derived, Named, PerOperand, SavedResults};
@@ -45,16 +45,19 @@ impl KnownResults {
             return Ok(known);
         }
         known.hoisted = hoisted(name, formula, operands, n)?;
-        let bytes = n.saturating_mul(operands[0].dtype().size());
-        let is_stored = is_worth_saving(bytes);
-        if (is_stored || !known.hoisted.is_empty())
+        let dtype = operands[0].dtype();
+        let bytes = n.saturating_mul(dtype.size());
+        let (is_small, is_dear) = (is_worth_saving(bytes), dtype == DType::F64 && bytes >= LEAST_SAVED);
+        if (is_small || is_dear || !known.hoisted.is_empty())
             && !is_budgeted()
             && let Some(saved) = (formula as &dyn Named).saved_results(tracked)
         {
             known.read = saved.read;
-            let is_stored = is_stored
-                && !calls_of(&known.hoisted).has_all(saved.read)
-                && (is_only_value(formula, saved) || is_stored_in_order(n, bytes, operands, &saved.without));
+            let is_stored = !calls_of(&known.hoisted).has_all(saved.read)
+                && match is_only_value(formula, saved) {
+                    true => is_small || is_dear,
+                    false => is_small && is_stored_in_order(n, bytes, operands, &saved.without),
+                };
             known.stored = is_stored.then_some(saved);
         }
         Ok(known)
@@ -210,10 +213,12 @@ fn is_only_value(formula: &dyn Derived, results: SavedResults) -> bool {
     formula.calls() == 1 && results.value == Some(0)
 }
 
-/// Whether a result of so many bytes is read again from a cache, and takes longer to be computed again than to be thought about.
+/// Bytes from which on a result takes longer to be computed again than to be thought about.
+const LEAST_SAVED: usize = 1 << 10;
+
+/// Whether a result of so many bytes is read again from a cache, and worth it.
 pub(super) fn is_worth_saving(bytes: usize) -> bool {
-    const LEAST: usize = 1 << 10;
-    bytes >= LEAST && kernel::stays_in_cache(bytes)
+    bytes >= LEAST_SAVED && kernel::stays_in_cache(bytes)
 }
 
 /// Whether a result is worth being stored beside the value (of 300 numbers in `f64` products and sums of two functions, and back, take 1.04 to 1.15

@@ -32,7 +32,7 @@ pub(super) struct Stretch {
     pub(super) rows: SmallVec<[PlanAxis; 4]>,
     pub(super) cols: PlanAxis,
     /// whether axes were walked in another order than the walk's
-    turned: bool,
+    pub(super) turned: bool,
 }
 
 /// Merged axes, with the first place in the walk that each stands for.
