@@ -76,15 +76,24 @@ def turned(n):
     return v(10, 7, -(-n // 70)).permute(2, 1, 0)
 
 
-def planes_back(n):
+def lines_of_planes(n):
     rows = -(-n // (17 * 77))
-    column = v(17, rows, 1, dtype=F64).detach().requires_grad_()
+    return v(17, rows, 77, dtype=F64), v(17, 1, 77, dtype=F64), v(17, rows, 1, dtype=F64)
 
-    def of(x, w):
-        column.grad = None
-        return (x * w + column).tanh()
 
-    return back(v(17, rows, 77, dtype=F64), v(17, 1, 77, dtype=F64), of)
+def beside_turned(n):
+    return v(-(-n // (6 * 256)), 6, 256), v(256, 6).t(), v(256)
+
+
+def back_of_three(leaves, of):
+    x, y, z = leaves
+    z = z.detach().requires_grad_()
+
+    def of_two(x, y):
+        z.grad = None
+        return of(x, y, z)
+
+    return back(x, y, of_two)
 
 
 def square_back(x, w):
@@ -366,7 +375,22 @@ CASES = {
             v(2, -(-n // 160), 16, 5).permute(3, 1, 2, 0), v(5, -(-n // 160), 1, 2), lambda x, w: x.relu() * w
         ),
     ),
-    "rows and columns of planes in f64 and back": dict.fromkeys(("operators", "fused"), planes_back),
+    "rows and columns of planes in f64 and back": dict.fromkeys(
+        ("operators", "fused"),
+        lambda n: back_of_three(lines_of_planes(n), lambda x, w, c: (x * w + c).tanh()),
+    ),
+    "short rows of planes onto each other and back": dict.fromkeys(
+        ("operators", "fused"),
+        lambda n: back(v(9, -(-n // 900), 100), v(9, 1, 100), lambda x, w: (x * x + w).sum(0)),
+    ),
+    "beside a transposed plane and a row, and back": dict.fromkeys(
+        ("operators", "fused"),
+        lambda n: back_of_three(beside_turned(n), lambda x, w, b: x * w + b),
+    ),
+    "a value in f64 and back": dict.fromkeys(
+        ("operators", "fused"),
+        lambda n: back(v(n, dtype=F64), v(n, dtype=F64), lambda x, w: (x * w).tanh()),
+    ),
     "small planes and back": dict.fromkeys(
         ("operators", "fused"),
         lambda n: back(v(max(n // 100, 1), 10, 10), v(max(n // 100, 1), 1, 10), lambda x, w: (x * w).square()),
