@@ -213,7 +213,8 @@ fn one_operation_of_many_elements_has_the_nodes_of_operators() {
         (70, &[50], false, false),
         // Together they are as large as the result.
         (200, &[200, 1], false, false),
-        (4200, &[50], true, false),
+        (4200, &[50], true, true),
+        (21_000, &[50], true, false),
     ] {
         let (x, b) = (Tensor::ones([rows, 50]).requires_grad(), Tensor::ones(b));
         for (y, by_operators) in
