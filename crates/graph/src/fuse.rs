@@ -199,9 +199,9 @@ impl<F: Formula<N> + 'static, const N: usize> Fused<F, N> {
         self.run(&operands.inputs(), None).here()
     }
 
-    /// The sum of the formula over `axes` (`1`, `[0, -1]`, `..` for all). What is summed is not stored, but where it is
-    /// small and a function in it takes longer than memory does, or where it comes of an operand of its shape whose axes lie in an order in which sums would have
-    /// other bits.
+    /// The sum of the formula over `axes` (`1`, `[0, -1]`, `..` for all). What is summed is not stored, but where it
+    /// stays in the cache, where it is what a function gives in `f64` and the way back reads that, or where it comes of an operand of its shape whose axes lie in an
+    /// order in which sums would have other bits.
     ///
     /// # Errors
     /// If the shapes do not broadcast, or an axis does not exist or is named twice.
