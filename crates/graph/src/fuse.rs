@@ -51,8 +51,8 @@ use operands::{are_alike, variables};
 use results::{KnownResults, LEAST_WITH_FEW, Results, computed};
 
 /// A pointwise expression as one operation: one node, one pass over memory each way, nothing stored in between but small results of
-/// functions that the way back reads, values in `f64` that it reads, and results of functions of operands that the result repeats. A single function may have nodes of its own, and an
-/// expression of one or two operations that reads columns, of up to three that is of few elements, or of a single one that is not, those of operators.
+/// functions that the way back reads, values in `f64` that it reads, and results of functions of operands that the result repeats. A single
+/// function may have nodes of its own, and an expression of one or two operations that reads columns, of up to three that is of few elements, or of a single one that is not, those of operators.
 ///
 /// `fuse!(|x, w, b| (x * w + b).square())` makes a [`Fused`] of three operands, to be called as often as one likes. Its
 /// operands broadcast and promote as those of every operation; its gradients, to any order, come from the expression
@@ -199,9 +199,9 @@ impl<F: Formula<N> + 'static, const N: usize> Fused<F, N> {
         self.run(&operands.inputs(), None).here()
     }
 
-    /// The sum of the formula over `axes` (`1`, `[0, -1]`, `..` for all). What is summed is not stored, but where it
-    /// stays in the cache, where it is what a function gives in `f64` and the way back reads that, or where it comes of an operand of its shape whose axes lie in an
-    /// order in which sums would have other bits.
+    /// The sum of the formula over `axes` (`1`, `[0, -1]`, `..` for all). What is summed is stored only
+    /// where it stays in the cache, where it is what a function gives in `f64` and the way back reads that, or where it comes of an operand of its
+    /// shape whose axes lie in an order in which sums would have other bits.
     ///
     /// # Errors
     /// If the shapes do not broadcast, or an axis does not exist or is named twice.

@@ -81,8 +81,8 @@ pub(super) fn given_of(
 /// `x * y + z`, `tanh(x * y + z)` and back take 1.05 to 1.15 of the time of operators, where they took 1.2 to 1.45.
 ///
 /// So they do if all operations but one are of few elements beside the result's, as in `x / (w.abs() + 1.0)` for a row `w`, which were computed for each element: of
-/// 16,000 to 200,000 elements that takes 0.5 to 0.75 of the time, and back 0.5 to 0.8; summed, too, as long as what is summed stays in the cache: of 200,000 to
-/// 1,300,000 elements 0.6 to 0.9, and back 0.65 to 1, but 1.8 to 2 and 1.5 of three million.
+/// 16,000 to 200,000 elements that takes 0.5 to 0.75 of the time, and back 0.5 to 0.8; summed, too, up to a million elements: of 200,000 to
+/// 1,300,000 it takes 0.6 to 1.1 of the time, and back 0.65 to 1, but of three million 1.8 to 2, and back 1.5.
 ///
 /// So they do if it is one operation of what functions of operands of their own give, of which some repeat: the gradient of what a function gives is summed
 /// before it is multiplied by the function's slope, and what they give is stored anyway. Of 300 to 100,000 elements `x.sigmoid() * (w + b).tanh()`, its sum
