@@ -83,3 +83,22 @@ fn views_of_one_tensor_give_the_bits_of_those_of_copies() {
         }
     }
 }
+
+/// Over an axis outside of the one that an operand repeats along: rows that lie apart, stored and walked.
+#[test]
+fn short_rows_that_lie_apart_give_the_bits_of_what_is_stored() {
+    let _level = LEVEL.read();
+    let f = fuse!(|x, y, z| x * y + z);
+    for (rows, columns) in [(9, 100), (3, 300), (90, 260)] {
+        let shapes: [&[usize]; 3] = [&[rows, 7, columns], &[rows, 7, columns], &[rows, 1, columns]];
+        for dtype in [DType::F32, DType::F64] {
+            let [x, y, z] = shapes.map(|s| fill(s, Domain::Any, &mut Random::new(9)).to(dtype));
+            let stored = f.call([&x, &y, &z]).unwrap().value();
+            assert_eq!(
+                f.sum([&x, &y, &z], 0).unwrap().value(),
+                stored.sum(0).unwrap(),
+                "{rows} {columns} {dtype}"
+            );
+        }
+    }
+}
