@@ -257,6 +257,7 @@ CASES = {
         "columns of 3": lambda n: of(v(*rows(n, 3)), lambda a: a.sum(0)),
         "the middle axis": lambda n: of(v(-(-n // 4096), 64, 64), lambda a: a.sum(1)),
         "the middle of rows of 3": lambda n: of(v(-(-n // 192), 64, 3), lambda a: a.sum(1)),
+        "to the middle axis of 9 by 9": lambda n: of(v(-(-n // 81), 9, 9), lambda a: a.sum((0, 2))),
         "channels of images": lambda n: of(images(n), lambda a: a.sum((0, 2, 3))),
         "channels of small images": lambda n: of(small_images(n), lambda a: a.sum((0, 2, 3))),
         "rows of a transposed square": lambda n: of(square(n).t(), lambda a: a.sum(1)),
@@ -382,6 +383,14 @@ CASES = {
     "short rows of planes onto each other and back": dict.fromkeys(
         ("operators", "fused"),
         lambda n: back(v(9, -(-n // 900), 100), v(9, 1, 100), lambda x, w: (x * x + w).sum(0)),
+    ),
+    "rows of 2 of planes onto each other and back": dict.fromkeys(
+        ("operators", "fused"),
+        lambda n: back(v(128, -(-n // 1792), 7, 2), v(128, 1, 7, 2), lambda x, w: (x.relu() * w).sum((0, 1, 2))),
+    ),
+    "to the middle axis of 9 by 9 and back": dict.fromkeys(
+        ("operators", "fused"),
+        lambda n: back(v(-(-n // 81), 9, 9), v(9, 1), lambda x, w: (x * w).square().sum((0, 2))),
     ),
     "beside a transposed plane and a row, and back": dict.fromkeys(
         ("operators", "fused"),

@@ -87,6 +87,8 @@ formulas! {
 struct Choices {
     seed: u32,
     made: u32,
+    /// how many elements work has, if not as many as its kind usually does
+    elements: Option<Range<usize>>,
 }
 
 impl Choices {
@@ -125,9 +127,9 @@ const SIZES: [usize; 26] = [
     10_000,
 ];
 
-/// So many pieces of work of a kind, the same for the same seed.
-pub fn works(kind: &str, seed: u32, count: usize) -> Vec<RandomWork> {
-    let mut choices = Choices { seed, made: 0 };
+/// So many pieces of work of a kind, the same for the same seed: of so many elements, if that is said and the kind is not products or windows.
+pub fn works(kind: &str, seed: u32, count: usize, elements: Option<Range<usize>>) -> Vec<RandomWork> {
+    let mut choices = Choices { seed, made: 0, elements };
     let make = match kind {
         "products" => product,
         "pointwise" => pointwise,
@@ -158,11 +160,11 @@ fn product(c: &mut Choices) -> Option<RandomWork> {
     fits.then(|| RandomWork { op: "matmul", operands: vec![matrix(m, k), matrix(k, n)], numbers: vec![] })
 }
 
-/// Sizes that come to so many elements.
-fn shape(c: &mut Choices, elements: Range<usize>) -> Option<Vec<usize>> {
+/// Sizes that come to as many elements as are wanted, or else to so many.
+fn shape(c: &mut Choices, usual: Range<usize>) -> Option<Vec<usize>> {
     let rank = 1 + c.below(4);
     let dims: Vec<usize> = (0..rank).map(|_| c.of(&SIZES)).collect();
-    elements.contains(&dims.iter().product()).then_some(dims)
+    c.elements.as_ref().unwrap_or(&usual).contains(&dims.iter().product()).then_some(dims)
 }
 
 fn pointwise(c: &mut Choices) -> Option<RandomWork> {
@@ -325,7 +327,27 @@ impl RandomWork {
             }
             rest = behind;
         }
-        Some(RandomWork { op, operands, numbers })
+        let work = RandomWork { op, operands, numbers };
+        work.is_whole().then_some(work)
+    }
+
+    /// Whether it has as many operands and numbers as its operation takes, and the axes of each operand in some order.
+    fn is_whole(&self) -> bool {
+        let (operands, numbers) = match (self.op, self.formula()) {
+            (_, Some(formula)) => (formula.operands, None),
+            ("matmul" | "add" | "mul" | "maximum", _) => (2, Some(0)),
+            ("conv2d", _) => (2, Some(3)),
+            ("softmax" | "cumsum", _) => (1, Some(1)),
+            _ => (1, None),
+        };
+        let in_some_order = |o: &Operand| {
+            let mut order = o.order.clone();
+            order.sort_unstable();
+            order.into_iter().eq(0..o.dims.len())
+        };
+        self.operands.len() == operands
+            && numbers.is_none_or(|n| self.numbers.len() == n)
+            && self.operands.iter().all(in_some_order)
     }
 
     /// For `python/survey.py`.
@@ -362,10 +384,10 @@ mod tests {
     #[test]
     fn the_same_seed_is_the_same_work_which_runs() {
         for kind in KINDS {
-            let some = works(kind, 7, 6);
-            assert_eq!(some, works(kind, 7, 6));
-            assert_ne!(some, works(kind, 8, 6));
-            for work in works(kind, 9, 60) {
+            let some = works(kind, 7, 6, None);
+            assert_eq!(some, works(kind, 7, 6, None));
+            assert_ne!(some, works(kind, 8, 6, None));
+            for work in works(kind, 9, 60, None) {
                 assert_eq!(RandomWork::parse(&work.to_string()).as_ref(), Some(&work), "{work}");
             }
             for (work, passes) in some.iter().zip([Passes::Forward, Passes::Both].into_iter().cycle()) {
@@ -375,9 +397,36 @@ mod tests {
     }
 
     #[test]
+    fn work_of_so_many_elements() {
+        for kind in ["pointwise", "folds", "fused"] {
+            for work in works(kind, 5, 20, Some(40_000..90_000)) {
+                let n: usize = work.operands[0].dims.iter().product();
+                assert!((40_000..90_000).contains(&n), "{work}");
+            }
+        }
+    }
+
+    #[test]
+    fn work_of_too_few_or_too_many_operands_or_numbers_is_none() {
+        for text in [
+            "matmul [4, 10]",
+            "add [3] [3] [3]",
+            "x * y + z [9] [9]",
+            "x * y + y [9] [9] [9]",
+            "softmax [3, 4]",
+            "conv2d [1, 2, 9, 9] [3, 2, 3, 3], [1, 0]",
+            "sum [3, 4] as [0, 0], [1]",
+            "sum [3, 4] as [1], [1]",
+            "sum",
+        ] {
+            assert_eq!(RandomWork::parse(text), None, "{text}");
+        }
+    }
+
+    #[test]
     fn formulas_run_both_ways() {
         for (work, passes) in
-            works("fused", 3, 12).iter().zip([Passes::Forward, Passes::Both].into_iter().cycle())
+            works("fused", 3, 12, None).iter().zip([Passes::Forward, Passes::Both].into_iter().cycle())
         {
             work.prepare_operators(passes).unwrap()().unwrap_or_else(|e| panic!("{work}: {e}"));
         }

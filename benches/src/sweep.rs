@@ -218,6 +218,7 @@ pub fn cases() -> Vec<Case> {
             "columns of 3" => |n| sum_of(values(&rows(n, 3)), &[0]);
             "the middle axis" => |n| sum_of(values(&[n.div_ceil(64 * 64), 64, 64]), &[1]);
             "the middle of rows of 3" => |n| sum_of(values(&[n.div_ceil(64 * 3), 64, 3]), &[1]);
+            "to the middle axis of 9 by 9" => |n| sum_of(values(&[n.div_ceil(81), 9, 9]), &[0, 2]);
             "channels of images" => |n| sum_of(values(&[n.div_ceil(32 * 49), 32, 7, 7]), &[0, 2, 3]);
             "channels of small images" => |n| sum_of(values(&[n.div_ceil(16 * 25), 16, 5, 5]), &[0, 2, 3]);
             "rows of a transposed square" => |n| { let s = side(n); sum_of(values(&[s, s]).t(), &[1]) };
@@ -364,6 +365,14 @@ pub fn cases() -> Vec<Case> {
         family "short rows of planes onto each other and back":
             "operators" => |n| back(values(&[9, n.div_ceil(900), 100]), values(&[9, 1, 100]), |x, w| (x * x + w).sum(0)?.sum(..));
             "fused" allowed 1.0 => |n| back(values(&[9, n.div_ceil(900), 100]), values(&[9, 1, 100]), |x, w| fuse!(|x, w| x * x + w).sum([x, w], 0)?.sum(..));
+
+        family "rows of 2 of planes onto each other and back":
+            "operators" => |n| back(values(&[128, n.div_ceil(1792), 7, 2]), values(&[128, 1, 7, 2]), |x, w| (x.relu() * w).sum([0, 1, 2])?.sum(..));
+            "fused" allowed 1.0 => |n| back(values(&[128, n.div_ceil(1792), 7, 2]), values(&[128, 1, 7, 2]), |x, w| fuse!(|x, w| x.relu() * w).sum([x, w], [0, 1, 2])?.sum(..));
+
+        family "to the middle axis of 9 by 9 and back":
+            "operators" => |n| back(values(&[n.div_ceil(81), 9, 9]), values(&[9, 1]), |x, w| (x * w).square().sum([0, 2])?.sum(..));
+            "fused" allowed 1.0 => |n| back(values(&[n.div_ceil(81), 9, 9]), values(&[9, 1]), |x, w| fuse!(|x, w| (x * w).square()).sum([x, w], [0, 2])?.sum(..));
 
         family "beside a transposed plane and a row, and back":
             "operators" => |n| back_of_three(beside_turned(n), |x, w, b| (x * w + b).sum(..));

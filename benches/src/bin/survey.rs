@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::io::{BufRead, BufReader, Write};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
@@ -11,13 +12,14 @@ use benches::survey::{KINDS, Passes, RandomWork, works};
 use benches::sweep::Run;
 
 const USAGE: &str = "\
-usage: survey [--python PATH] [--kind products] [--passes forward] [--seed 1] [--count 100] [--milliseconds 250] [--threads 1] [--worst 30] [--work TEXT]
+usage: survey [--python PATH] [--kind products] [--passes forward] [--seed 1] [--count 100] [--elements FROM..TO] [--milliseconds 250] [--threads 1] [--worst 30] [--work TEXT]
 
   --python PATH      an interpreter that has PyTorch: python3
   --kind KIND        products, pointwise, folds or windows, beside PyTorch; or fused, beside operators
   --passes PASSES    forward or both; both records the work, and asks for the gradients of all operands
   --seed N           other shapes
   --count N          how many
+  --elements F..T    of so many elements, T at least twice F, and not products or windows: as many as is usual for the kind
   --milliseconds N   for each
   --threads N        of ours and of the peer
   --worst N          how many are printed
@@ -30,6 +32,7 @@ struct Arguments {
     passes: Passes,
     seed: u32,
     count: usize,
+    elements: Option<Range<usize>>,
     budget: Duration,
     threads: usize,
     worst: usize,
@@ -38,9 +41,18 @@ struct Arguments {
 
 fn arguments(mut words: impl Iterator<Item = String>) -> Option<Arguments> {
     let (python, kind, budget) = ("python3".into(), KINDS[0].to_owned(), Duration::from_millis(250));
-    let passes = Passes::Forward;
-    let mut arguments =
-        Arguments { python, kind, passes, seed: 1, count: 100, budget, threads: 1, worst: 30, works: vec![] };
+    let mut arguments = Arguments {
+        python,
+        kind,
+        passes: Passes::Forward,
+        seed: 1,
+        count: 100,
+        elements: None,
+        budget,
+        threads: 1,
+        worst: 30,
+        works: vec![],
+    };
     while let Some(word) = words.next() {
         let value = words.next()?;
         match word.as_str() {
@@ -50,6 +62,12 @@ fn arguments(mut words: impl Iterator<Item = String>) -> Option<Arguments> {
             "--passes" if value == "both" => arguments.passes = Passes::Both,
             "--seed" => arguments.seed = value.parse().ok()?,
             "--count" => arguments.count = value.parse().ok()?,
+            "--elements" => {
+                let (from, to) = value.split_once("..")?;
+                let (from, to): (usize, usize) = (from.parse().ok()?, to.parse().ok()?);
+                // Sizes come to some number between any number and its double.
+                arguments.elements = Some((1..=to / 2).contains(&from).then_some(from..to)?);
+            }
             "--milliseconds" => arguments.budget = Duration::from_millis(value.parse().ok()?),
             "--threads" => arguments.threads = value.parse().ok()?,
             "--worst" => arguments.worst = value.parse().ok()?,
@@ -179,7 +197,7 @@ fn survey(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     let mut peer = Peer::start(arguments)?;
     let mut all = Vec::new();
     let work = match &arguments.works[..] {
-        [] => works(&arguments.kind, arguments.seed, arguments.count),
+        [] => works(&arguments.kind, arguments.seed, arguments.count, arguments.elements.clone()),
         chosen => chosen.to_vec(),
     };
     for work in work {

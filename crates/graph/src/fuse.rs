@@ -200,7 +200,7 @@ impl<F: Formula<N> + 'static, const N: usize> Fused<F, N> {
     }
 
     /// The sum of the formula over `axes` (`1`, `[0, -1]`, `..` for all). What is summed is stored only
-    /// where it stays in the cache, where it is what a function gives in `f64` and the way back reads that, or where it comes of an operand of its
+    /// where it, or a part of it at a time, stays in the cache, where it is what a function gives in `f64` and the way back reads that, or where it comes of an operand of its
     /// shape whose axes lie in an order in which sums would have other bits.
     ///
     /// # Errors

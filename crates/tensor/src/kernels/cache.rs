@@ -11,14 +11,19 @@ static BYTES: AtomicUsize = AtomicUsize::new(0);
 /// Whether a tensor of so many bytes stays in the last-level cache until it is read again, beside what else an operation reads and writes.
 #[doc(hidden)]
 pub fn stays_in_cache(bytes: usize) -> bool {
-    stays_in(last_level_cache(), bytes)
+    bytes <= most_in_cache()
 }
 
 /// Bytes of which more are not relied on to stay: a cache that is much larger is shared by many cores, and what is stored for it is memory.
 const MOST: usize = 16 << 20;
 
-fn stays_in(cache: usize, bytes: usize) -> bool {
-    bytes <= (cache / 4).min(MOST)
+fn most_in(cache: usize) -> usize {
+    (cache / 4).min(MOST)
+}
+
+/// Bytes of which no more stay.
+pub(crate) fn most_in_cache() -> usize {
+    most_in(last_level_cache())
 }
 
 /// Bytes of the last-level cache of this processor, as it describes itself.
@@ -80,7 +85,6 @@ mod tests {
     #[test]
     fn a_quarter_of_a_cache_stays_and_of_a_large_one_16_mib() {
         let mib = 1 << 20;
-        assert!(stays_in(32 * mib, 8 * mib) && !stays_in(32 * mib, 8 * mib + 1));
-        assert!(stays_in(300 * mib, 16 * mib) && !stays_in(300 * mib, 16 * mib + 1));
+        assert_eq!([32 * mib, 300 * mib].map(most_in), [8 * mib, 16 * mib]);
     }
 }

@@ -40,10 +40,10 @@ mod transpose;
 pub(crate) use ahead::{Ahead, LINE};
 pub(crate) use by_rows::LEAST_ROW;
 pub use by_rows::RowInput;
-pub(crate) use cache::last_level_cache;
 #[cfg(test)]
 pub(crate) use cache::pretend_cache;
 pub use cache::stays_in_cache;
+pub(crate) use cache::{last_level_cache, most_in_cache};
 pub use calls::{CallSet, Called, Calls, KnownInputs, MOST_CALLS};
 pub use dual::{Dual, slope};
 pub(crate) use elementary::elementary;

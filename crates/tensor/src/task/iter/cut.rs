@@ -15,12 +15,11 @@ pub(crate) struct Cut {
 }
 
 impl Cut {
-    /// About `want` parts of all elements, along the first axes: what [`CutPoints`] allows of them.
-    pub(crate) fn new(sizes: &[usize], want: usize, along: impl Fn(usize) -> CutPoints) -> Cut {
-        let whole: Ranges = sizes.iter().map(|&n| (0, n)).collect();
-        let mut cut = Cut { whole, chunks: sizes.iter().copied().collect() };
+    /// About `want` parts of a piece, along the first axes: what [`CutPoints`], counted from where it starts, allows of them.
+    pub(crate) fn new(piece: &[(usize, usize)], want: usize, along: impl Fn(usize) -> CutPoints) -> Cut {
+        let mut cut = Cut { whole: piece.into(), chunks: piece.iter().map(|r| r.1).collect() };
         let mut parts = 1;
-        for (place, &size) in sizes.iter().enumerate() {
+        for (place, &(_, size)) in piece.iter().enumerate() {
             let left = want.div_ceil(parts);
             if left <= 1 {
                 break;
@@ -30,7 +29,7 @@ impl Cut {
                 CutPoints::Nowhere => continue,
                 CutPoints::NowhereFurther => break,
             };
-            let least = if place + 1 == sizes.len() { STRIP } else { 1 };
+            let least = if place + 1 == piece.len() { STRIP } else { 1 };
             cut.chunks[place] = size.div_ceil(left).max(least).next_multiple_of(granule).min(size);
             parts *= size.div_ceil(cut.chunks[place]);
             if cut.chunks[place] > 1 {
@@ -89,7 +88,8 @@ mod tests {
             (&[], 8),
         ];
         for (sizes, want) in spaces {
-            let cut = Cut::new(sizes, want, |_| CutPoints::Multiples(3));
+            let piece: Ranges = sizes.iter().map(|&n| (3, n)).collect();
+            let cut = Cut::new(&piece, want, |_| CutPoints::Multiples(3));
             let mut seen = 0;
             for number in 0..cut.count() {
                 let part = cut.chunk(number);
@@ -108,8 +108,9 @@ mod tests {
     fn an_axis_is_cut_only_where_it_may_be() {
         let along =
             |first: CutPoints| move |place: usize| if place == 0 { first } else { CutPoints::Multiples(1) };
-        assert_eq!(Cut::new(&[8, 9000], 4, along(CutPoints::Nowhere)).chunk(1)[..], [(0, 8), (2250, 2250)]);
-        assert_eq!(Cut::new(&[8, 9000], 4, along(CutPoints::NowhereFurther)).count(), 1);
-        assert_eq!(Cut::new(&[8, 9000], 4, along(CutPoints::Multiples(4))).count(), 2);
+        let cut = |first| Cut::new(&[(0, 8), (0, 9000)], 4, along(first));
+        assert_eq!(cut(CutPoints::Nowhere).chunk(1)[..], [(0, 8), (2250, 2250)]);
+        assert_eq!(cut(CutPoints::NowhereFurther).count(), 1);
+        assert_eq!(cut(CutPoints::Multiples(4)).count(), 2);
     }
 }

@@ -7,8 +7,9 @@
 //! elements to a kernel: in place where an operand is contiguous there, otherwise laid out (and cast) into scratch
 //! memory that stays valid while the operand repeats. A *fold* is the same walk whose results are folded into
 //! accumulators instead of being stored. Few elements, and those of small planes as long as they stay in the cache, are stored
-//! and folded then: that is faster, with the same bits.
+//! and folded then; of more, a *band* at a time: that is faster, with the same bits.
 
+mod bands;
 mod block;
 mod counter;
 mod cut;

@@ -6,6 +6,7 @@ use std::sync::OnceLock;
 
 use smallvec::SmallVec;
 
+use super::bands::{Bands, pretend_band};
 use super::folding::folding;
 use super::order::{FirstSums, FoldOrder};
 use super::sink::Walk;
@@ -141,6 +142,20 @@ fn some_axes(rank: usize, dice: &mut Dice) -> Vec<bool> {
 fn walked(operands: &[Operand<'_>], shape: &[usize], dtype: DType, goals: &[&[bool]]) -> Tensor {
     let wanted: SmallVec<[Goal; 2]> = goals.iter().enumerate().map(|(i, kept)| goal(kept, i)).collect();
     fold_each(sum(dtype), Some((&Same, goals.len())), operands, shape, wanted).unwrap().swap_remove(0)
+}
+
+/// The same band by band, if it can be; of what lies in memory where there is no kernel. Onto a prior, if there is one.
+fn banded(
+    kernel: Option<&dyn BlockKernel>,
+    operands: &[Operand<'_>],
+    (shape, dtype): (&[usize], DType),
+    goals: &[&[bool]],
+    prior: Option<Tensor>,
+) -> Option<Tensor> {
+    let mut wanted: SmallVec<[Goal; 2]> = goals.iter().enumerate().map(|(i, kept)| goal(kept, i)).collect();
+    wanted[0].prior = prior;
+    let bands = Bands::new(sum(dtype), kernel.map(|k| (k, goals.len())), operands, shape, &wanted)?;
+    Some(bands.fold(wanted).unwrap().swap_remove(0))
 }
 
 fn expect_same(found: &Tensor, want: &Tensor, about: &str) {
@@ -299,6 +314,32 @@ fn check(shape: &[usize], kept: &[bool], way: usize, dtype: DType, dice: &mut Di
         }
         pretend_block(None);
     }
+    for elements in [30, 500, 9000] {
+        pretend_band(Some(elements));
+        let pool = &pools[dice.below(4)];
+        let about = |what: &str| format!("{} in bands of {elements}", about(what));
+        let prior = numbers(want.shape(), dtype, dice);
+        for goals in [vec![kept], vec![kept, &full], vec![kept, &other, &third, &full], vec![kept, kept]] {
+            for operands in [&[op][..], &company] {
+                let found = |prior| banded(Some(&Same), operands, (shape, dtype), &goals, prior);
+                if let Some(found) = found(None) {
+                    expect_same(&found, &want, &about(&format!("in company of {:?}", &goals[1..])));
+                }
+                if let Some(found) = pool.install(|| found(Some(prior.clone()))) {
+                    let want = prior.add(&want).unwrap();
+                    expect_same(
+                        &found,
+                        &want,
+                        &about(&format!("onto a prior, in company of {:?}", &goals[1..])),
+                    );
+                }
+            }
+        }
+        if let Some(found) = banded(None, &[op], (shape, dtype), &[kept], None) {
+            expect_same(&found, &want, &about("without a kernel"));
+        }
+        pretend_band(None);
+    }
 }
 
 /// The shape of something that broadcasts with a tensor and does not lead in its place: not whole where that is turned.
@@ -427,6 +468,29 @@ fn turned_tensors() {
             }
         }
     }
+}
+
+/// Of what is folded along the outermost axis, too, and of small planes; not where an axis before that one is folded first.
+#[test]
+fn what_has_bands() {
+    let has = |shape: &[usize], goals: &[&[bool]]| {
+        let x = Tensor::ones(shape);
+        let wanted: Vec<Goal> = goals.iter().enumerate().map(|(i, kept)| goal(kept, i)).collect();
+        let (kernel, operands) = (&Same as &dyn BlockKernel, [Operand::new(&x, DType::F32)]);
+        Bands::new(sum(DType::F32), Some((kernel, goals.len())), &operands, shape, &wanted).is_some()
+    };
+    let shape = [500, 6, 8];
+    assert!(!has(&shape, &[&[true, true, false]]), "it stays in the cache");
+    pretend_band(Some(1000));
+    for kept in
+        [[true, true, true], [false, true, true], [true, false, false], [false, true, false], [false; 3]]
+    {
+        assert!(has(&shape, &[&kept]), "{kept:?}");
+        assert!(has(&shape, &[&[true, true, true], &kept, &[true, true, false]]), "{kept:?}");
+    }
+    assert!(!has(&[500, 3, 4, 6], &[&[false, false, true, false]]), "the second axis is folded before");
+    assert!(!has(&[3, 20_000], &[&[true, false]]), "one of three has too many");
+    pretend_band(None);
 }
 
 /// Whether a walk serves sums (and an output as it is) of so many outputs at once.

@@ -36,7 +36,7 @@ pub(super) fn walk_part(walk: &Walk<'_>, part: &Ranges, shares: SmallVec<[Share<
                 Receiver::Folded(wide.all())
             }
             (Share::Owned { .. }, None) => unreachable!("made just now"),
-            (Share::Segments(wide), _) => Receiver::Folded(wide),
+            (Share::Carried(wide), _) => Receiver::Folded(wide),
             (Share::AddedOnto(out), _) => Receiver::AddedOnto(out),
             (Share::Written { out, streamed }, _) => {
                 streams |= streamed;

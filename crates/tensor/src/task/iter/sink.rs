@@ -9,6 +9,7 @@ use std::cmp::Reverse;
 
 use smallvec::SmallVec;
 
+use super::bands::Bands;
 use super::cut::{Cut, CutPoints, Ranges};
 use super::fold::{compute_all, few, stored};
 use super::folding::{Folding, folding};
@@ -64,7 +65,7 @@ impl Goal {
     }
 
     /// Whether it is an output as it is, in memory of its own.
-    fn is_new_whole(&self) -> bool {
+    pub(super) fn is_new_whole(&self) -> bool {
         self.prior.is_none() && self.is_whole()
     }
 }
@@ -100,10 +101,17 @@ pub(crate) struct Walk<'a> {
     shape: &'a [usize],
 }
 
+/// A goal that is being reached.
+pub(super) struct Unfinished {
+    pub(super) result: Outcome,
+    /// accumulators of segments, or of results that several pieces of the walk are folded into
+    slab: Option<Wide>,
+}
+
 /// One part's share of a sink.
 pub(super) enum Share<'s> {
-    /// accumulators of segments
-    Segments(WideMut<'s>),
+    /// accumulators that are finished later
+    Carried(WideMut<'s>),
     /// results that no other part has
     Owned { out: BlockMut<'s>, onto: bool },
     /// elements
@@ -209,17 +217,22 @@ impl<'a> Walk<'a> {
             return true;
         }
         let in_order = |a: &PlanAxis| (0..self.operands.len()).all(|k| a.steps[k].abs() <= 1);
-        let (parts, threads) = (self.parts().count(), num_threads());
+        let (parts, threads) = (self.parts(&self.whole()).count(), num_threads());
         self.axes.last().is_none_or(in_order) && parts.div_ceil(threads) * threads <= parts * self.sinks.len()
+    }
+
+    /// Whether it goes through what lies in the order of the shape in another one.
+    fn jumps(&self) -> bool {
+        !self.sinks[0].order.axes.is_sorted()
     }
 
     /// Whether leaves have it walked in planes, or in parts of planes, that have few elements for what each costs.
     fn has_small_planes(&self) -> bool {
-        let whole = self.axes.iter().map(|a| (0, a.size)).collect();
-        let Stretch { outer, rows, cols, turned } = self.stretch(&whole);
+        let Stretch { outer, rows, cols, turned } = self.stretch(&self.whole());
         let is_short = |rows: &PlanAxis| {
             let plane = rows.size * cols.size;
-            plane < LEAST_WALKED || turned && (cols.size < LEAST_APART || plane < LEAST_PLANE)
+            plane < LEAST_WALKED
+                || (turned || self.jumps()) && (cols.size < LEAST_APART || plane < LEAST_PLANE)
         };
         match &rows[..] {
             [.., _, inner] => inner.size * cols.size < LEAST_PLANE,
@@ -228,10 +241,14 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Parts that are whole segments of every sink, or hold results that no other part has.
-    fn parts(&self) -> Cut {
-        let sizes: SmallVec<[usize; 4]> = self.axes.iter().map(|a| a.size).collect();
-        let total: usize = sizes.iter().product();
+    /// The ranges of all axes.
+    pub(super) fn whole(&self) -> Ranges {
+        self.axes.iter().map(|a| (0, a.size)).collect()
+    }
+
+    /// Parts of a piece that are whole segments of every sink, or parts of one, or hold results that no other part has.
+    fn parts(&self, piece: &Ranges) -> Cut {
+        let total: usize = piece.iter().map(|r| r.1).product();
         let many = total.div_ceil(GRAIN);
         let mut want = many.min(MAX_PARTS);
         if let ([sink], true) = (&self.sinks[..], many > 1)
@@ -240,15 +257,16 @@ impl<'a> Walk<'a> {
         {
             want = want.max((sink.len / ENOUGH_RESULTS).min(total / SMALL_PART));
         }
-        Cut::new(&sizes, want, |place| {
+        Cut::new(piece, want, |place| {
+            let size = piece[place].1;
             let reduced = |t: &usize| self.axes[place].steps[self.nr(*t)] == 0;
             let (reducing, keeping): (SmallVec<[usize; 2]>, SmallVec<[usize; 2]>) =
                 (0..self.sinks.len()).partition(reduced);
             let chunk = |&t: &usize| self.sinks[t].order.chunks[place];
             let granule = reducing.iter().map(chunk).max().unwrap_or(1);
             // Segments of one sink along an axis that another one folds in one piece are not of one piece further in.
-            let in_one_piece = reducing.iter().map(chunk).all(|n| n == sizes[place]);
-            match granule < sizes[place] {
+            let in_one_piece = reducing.iter().map(chunk).all(|n| n >= size);
+            match granule < size {
                 true => CutPoints::Multiples(granule),
                 false if keeping.is_empty() && in_one_piece => CutPoints::Nowhere,
                 false if reducing.is_empty() => CutPoints::Multiples(1),
@@ -278,22 +296,39 @@ impl<'a> Walk<'a> {
 
     /// Walks everything, and gives the results: of the kept axes, row-major, with stride 0 where no operand moves.
     fn run(self, goals: SmallVec<[Goal; 2]>) -> Result<SmallVec<[Tensor; 2]>> {
-        let mut results: SmallVec<[Outcome; 2]> = SmallVec::new();
-        for (goal, sink) in goals.into_iter().zip(&self.sinks) {
-            results.push(Outcome::new(self.fold, goal, sink.len / sink.segments, self.shape, &self.still)?);
+        let mut unfinished: SmallVec<[Unfinished; 2]> = SmallVec::new();
+        for (t, goal) in goals.into_iter().enumerate() {
+            unfinished.push(self.begin(t, goal, false)?);
         }
-        let cut = self.parts();
-        let slab = |sink: &Sink| (sink.segments > 1).then(|| self.folding.start(sink.len));
-        let mut slabs: SmallVec<[Option<Wide>; 2]> = self.sinks.iter().map(slab).collect();
+        self.walk(&self.whole(), &mut unfinished);
+        Ok(unfinished.into_iter().enumerate().map(|(t, begun)| self.finish(t, begun)).collect())
+    }
+
+    /// Room for the result of a sink; and for its accumulators, if it has segments or they are carried on from one piece of the walk to the next.
+    pub(super) fn begin(&self, t: usize, goal: Goal, is_carried: bool) -> Result<Unfinished> {
+        let sink = &self.sinks[t];
+        let result = Outcome::new(self.fold, goal, sink.len / sink.segments, self.shape, &self.still)?;
+        let slab = (sink.segments > 1 || is_carried).then(|| self.folding.start(sink.len));
+        Ok(Unfinished { result, slab })
+    }
+
+    /// Walks a piece, which is folded behind what has been folded before.
+    pub(super) fn walk(&self, piece: &Ranges, unfinished: &mut [Unfinished]) {
+        let cut = self.parts(piece);
         let written = |o: &Outcome| if o.onto { 0 } else { o.tensor.numel() * self.fold.dtype.size() };
-        let written = results.iter().zip(&self.sinks).filter(|r| r.1.full).map(|r| written(r.0)).sum();
+        let written =
+            unfinished.iter().zip(&self.sinks).filter(|u| u.1.full).map(|u| written(&u.0.result)).sum();
         let streamed = worth_streaming_beside_sums(bytes_read(&self.axes, &self.operands), written);
-        let each = self.sinks.iter().zip(&mut slabs).zip(&mut results);
-        let list = each.map(|((sink, slab), result)| match slab {
-            Some(wide) => Share::Segments(wide.all()),
-            None if !sink.full => Share::Owned { out: result.tensor.block_mut(), onto: result.onto },
-            None if result.onto => Share::AddedOnto(result.tensor.block_mut()),
-            None => Share::Written { out: result.tensor.block_mut(), streamed },
+        let last: Ranges = piece.iter().map(|&(from, len)| (from + len - 1, 1)).collect();
+        let each = self.sinks.iter().zip(unfinished).enumerate();
+        let list = each.map(|(t, (sink, Unfinished { result, slab }))| {
+            let share = match slab {
+                Some(wide) => Share::Carried(wide.all()),
+                None if !sink.full => Share::Owned { out: result.tensor.block_mut(), onto: result.onto },
+                None if result.onto => Share::AddedOnto(result.tensor.block_mut()),
+                None => Share::Written { out: result.tensor.block_mut(), streamed },
+            };
+            share.split_at(self.region(t, &last) + 1).0.split_at(self.region(t, piece)).1
         });
         let shares = Shares { first: 0, list: list.collect() };
         split_work(
@@ -301,15 +336,18 @@ impl<'a> Walk<'a> {
             1,
             shares,
             &|shares, at| self.split(&cut, shares, at),
-            &|number, _, shares| walk_part(&self, &cut.chunk(number), shares.list),
+            &|number, _, shares| walk_part(self, &cut.chunk(number), shares.list),
         );
-        for (t, (slab, result)) in slabs.iter().zip(&mut results).enumerate() {
-            if let Some(slab) = slab {
-                let wide = self.merge(t, slab);
-                self.folding.finish(&wide, self.sinks[t].repeats, result.tensor.block_mut(), result.onto);
-            }
+    }
+
+    /// The result of a sink, when everything has been walked.
+    pub(super) fn finish(&self, t: usize, begun: Unfinished) -> Tensor {
+        let (sink, Unfinished { mut result, slab }) = (&self.sinks[t], begun);
+        if let Some(slab) = slab {
+            let wide = if sink.segments > 1 { self.merge(t, &slab) } else { slab };
+            self.folding.finish(&wide, sink.repeats, result.tensor.block_mut(), result.onto);
         }
-        Ok(results.into_iter().map(Outcome::complete).collect())
+        result.complete()
     }
 
     /// Divides the shares before the part `at` from the others.
@@ -358,9 +396,9 @@ impl<'a> Walk<'a> {
 impl<'s> Share<'s> {
     fn split_at(self, mid: usize) -> (Share<'s>, Share<'s>) {
         match self {
-            Share::Segments(wide) => {
+            Share::Carried(wide) => {
                 let (a, b) = wide.split_at(mid);
-                (Share::Segments(a), Share::Segments(b))
+                (Share::Carried(a), Share::Carried(b))
             }
             Share::Owned { out, onto } => {
                 let (a, b) = out.split_at(mid);
@@ -385,8 +423,8 @@ impl<'s> Share<'s> {
 /// take 0.08 of the time for 6,000 elements with a factor along the middle axis, and 0.6 to 0.75 for 256,000 and 120,000. Where that would give sums other bits, all
 /// outputs are stored as the lead lies, and folded.
 ///
-/// Where a walk would not, or has small planes or short rows that lie apart, all outputs are stored first if they stay in the cache (two to four times as fast with 100,000
-/// elements of small images and channels, 1.4 times with 2 million); else they are evaluated and folded in as few walks as obey their orders.
+/// Where a walk would not, has small planes or short rows that lie apart, or goes through memory in another order than that of the shape, all outputs are stored first if they stay in the cache (two to four times as fast with 100,000
+/// elements of small images and channels, 1.4 times with 2 million), else band by band; what has no bands is evaluated and folded in as few walks as obey the orders.
 pub(crate) fn fold_each(
     fold: Fold,
     kernel: Option<Outputs<'_>>,
@@ -440,6 +478,12 @@ pub(crate) fn fold_each(
         && let Some(stored) = stored(kernel, operands, shape, fold.dtype)
     {
         return fold_all_stored(fold, stored, shape, goals);
+    }
+    let wants_bands = |walk: &Walk<'_>| if kernel.is_some() { walk.has_small_planes() } else { walk.jumps() };
+    if together.as_ref().is_none_or(wants_bands)
+        && let Some(bands) = Bands::new(fold, kernel, operands, shape, &goals)
+    {
+        return bands.fold(goals);
     }
     if let Some(walk) = together {
         return walk.run(goals);
