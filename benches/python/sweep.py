@@ -174,6 +174,7 @@ CASES = {
         "column of rows of 3": lambda n: add(v(*rows(n, 3)), v(rows(n, 3)[0], 1)),
         "channels of images": lambda n: add(images(n), v(32, 1, 1)),
         "square beside its transpose": lambda n: add(square(n), square(n).t()),
+        "beside axes turned around": lambda n: add(v(-(-n // 2000), 40, 50), v(50, 40, -(-n // 2000)).permute(2, 1, 0)),
         "two transposed squares": lambda n: add(square(n).t(), square(n).t()),
         "heads before steps": lambda n: add(heads(n).transpose(1, 2), heads(n).reshape(-1, 16, 8, 32)),
         "turned around, beside what repeats": lambda n: add(turned(n), v(-(-n // 70), 1, 10)),

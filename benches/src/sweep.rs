@@ -139,6 +139,7 @@ pub fn cases() -> Vec<Case> {
             "two transposed squares" => |n| { let s = side(n); add_of(values(&[s, s]).t(), values(&[s, s]).t()) };
             "heads before steps" => |n| add_of(values(&[n.div_ceil(8 * 16 * 32), 8, 16, 32]).transpose(1, 2)?, values(&[n.div_ceil(8 * 16 * 32), 16, 8, 32]));
             "turned around, beside what repeats" => |n| { let x = turned(n); let count = x.dims()[0]; add_of(x, values(&[count, 1, 10])) };
+            "beside axes turned around" => |n| { let count = n.div_ceil(2000); add_of(values(&[count, 40, 50]), values(&[50, 40, count]).permute([2, 1, 0])?) };
             "every second" => |n| add_of(values(&[2 * n]).slice(s![..;2])?, values(&[n]));
             "a band of columns" => |n| add_of(values(&[rows(n, 48)[0], 64]).narrow(1, 5, 48)?, values(&rows(n, 48)));
             "a band of 3 columns" => |n| add_of(values(&[rows(n, 3)[0], 8]).narrow(1, 2, 3)?, values(&rows(n, 3)));

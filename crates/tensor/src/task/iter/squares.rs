@@ -33,8 +33,13 @@ pub(super) fn across(axes: &[PlanAxis], operands: &[Operand<'_>]) -> Option<usiz
         n if n > BLOCK / TALL => MANY,
         _ => return None,
     };
-    let lies_along = |axis: &PlanAxis| (0..operands.len()).any(|k| axis.steps[k] == 1 && inner.steps[k] > 1);
-    outer.iter().position(|axis| axis.size >= least && lies_along(axis))
+    let lies_along = |&along: &usize| (0..operands.len()).any(|k| is_across(axes, along, k));
+    (0..outer.len()).filter(|&along| outer[along].size >= least).find(lies_along)
+}
+
+/// Whether an operand lies in order along this axis and not along the innermost one.
+fn is_across(axes: &[PlanAxis], along: usize, k: usize) -> bool {
+    axes[along].steps[k] == 1 && axes[axes.len() - 1].steps[k] > 1
 }
 
 /// Elements of a plane from which on it is worth a call of its own.
@@ -43,9 +48,19 @@ const PLANE: usize = 64;
 /// The axis along which the only operand lies in order that does not along the innermost one, if planes of the two can be copied to their
 /// places.
 pub(super) fn straight(axes: &[PlanAxis], op: &Operand<'_>) -> Option<usize> {
+    along_planes(axes, 0).filter(|_| op.want == op.data.dtype())
+}
+
+/// The axis along which an operand lies in order that does not along the innermost one, if planes of the two are worth a call.
+fn along_planes(axes: &[PlanAxis], k: usize) -> Option<usize> {
     let (inner, outer) = axes.split_last()?;
-    let along = outer.iter().position(|axis| axis.size > 1 && axis.steps[0] == 1 && inner.steps[0] > 1)?;
-    (op.want == op.data.dtype() && inner.size * outer[along].size >= PLANE).then_some(along)
+    let along = (0..outer.len()).find(|&along| outer[along].size > 1 && is_across(axes, along, k))?;
+    (inner.size * outer[along].size >= PLANE).then_some(along)
+}
+
+/// Whether the rows of squares of an operand are not those of a block, as others are between them: the kernel would be called for each row of each.
+pub(super) fn lie_apart(axes: &[PlanAxis], k: usize) -> bool {
+    along_planes(axes, k).is_some_and(|along| along + 2 < axes.len())
 }
 
 /// Copies the only operand to its place, planes of the axis `along` and the innermost one, without a square in between.
@@ -107,7 +122,7 @@ pub(super) fn for_each(
     let (tall, middle) = (&axes[along], &axes[along + 1..axes.len() - 1]);
     let width = inner.size.div_ceil(inner.size.div_ceil(WIDTH));
     let most = height(axes, along);
-    let is_across = |k: usize| tall.steps[k] == 1 && inner.steps[k] > 1;
+    let is_across = |k: usize| is_across(axes, along, k);
     let lies_so = |(k, op): (usize, &Operand<'_>)| {
         op.want == op.data.dtype() && [tall.steps[k], inner.steps[k]] == [inner.size as isize, 1]
     };
