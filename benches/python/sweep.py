@@ -81,6 +81,11 @@ def lines_of_planes(n):
     return v(17, rows, 77, dtype=F64), v(17, 1, 77, dtype=F64), v(17, rows, 1, dtype=F64)
 
 
+def planes_of_rows_of_7(n):
+    rows = -(-n // 2100)
+    return v(300, rows, 7), v(300, 1, 7), v(rows, 1)
+
+
 def beside_turned(n):
     return v(-(-n // (6 * 256)), 6, 256), v(256, 6).t(), v(256)
 
@@ -392,6 +397,10 @@ CASES = {
     "to the middle axis of 9 by 9 and back": dict.fromkeys(
         ("operators", "fused"),
         lambda n: back(v(-(-n // 81), 9, 9), v(9, 1), lambda x, w: (x * w).square().sum((0, 2))),
+    ),
+    "planes of rows of 7 to their middle axis and back": dict.fromkeys(
+        ("operators", "fused"),
+        lambda n: back_of_three(planes_of_rows_of_7(n), lambda x, w, c: (x * w + c).sum((0, 2))),
     ),
     "beside a transposed plane and a row, and back": dict.fromkeys(
         ("operators", "fused"),

@@ -375,6 +375,10 @@ pub fn cases() -> Vec<Case> {
             "operators" => |n| back(values(&[n.div_ceil(81), 9, 9]), values(&[9, 1]), |x, w| (x * w).square().sum([0, 2])?.sum(..));
             "fused" allowed 1.0 => |n| back(values(&[n.div_ceil(81), 9, 9]), values(&[9, 1]), |x, w| fuse!(|x, w| (x * w).square()).sum([x, w], [0, 2])?.sum(..));
 
+        family "planes of rows of 7 to their middle axis and back":
+            "operators" => |n| back_of_three(planes_of_rows_of_7(n), |x, w, c| (x * w + c).sum([0, 2])?.sum(..));
+            "fused" allowed 1.0 => |n| back_of_three(planes_of_rows_of_7(n), |x, w, c| fuse!(|x, w, c| x * w + c).sum([x, w, c], [0, 2])?.sum(..));
+
         family "beside a transposed plane and a row, and back":
             "operators" => |n| back_of_three(beside_turned(n), |x, w, b| (x * w + b).sum(..));
             "fused" allowed 1.0 => |n| back_of_three(beside_turned(n), |x, w, b| fuse!(|x, w, b| x * w + b).call([x, w, b])?.sum(..));
@@ -523,6 +527,12 @@ fn turned_planes(n: usize) -> Tensor {
 fn lines_of_planes(n: usize) -> [Tensor; 3] {
     let rows = n.div_ceil(17 * 77);
     [[17, rows, 77], [17, 1, 77], [17, rows, 1]].map(|shape| values_of(&shape, DType::F64))
+}
+
+/// Planes of rows of 7, beside rows that repeat and a number for each row.
+fn planes_of_rows_of_7(n: usize) -> [Tensor; 3] {
+    let rows = n.div_ceil(2100);
+    [values(&[300, rows, 7]), values(&[300, 1, 7]), values(&[rows, 1])]
 }
 
 /// Planes of 6 by 256, a transposed one, and a row.

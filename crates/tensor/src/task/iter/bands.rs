@@ -217,19 +217,19 @@ impl Walk<'_> {
 
 #[cfg(test)]
 thread_local! {
-    static PRETENDED: std::cell::Cell<Option<usize>> = const { std::cell::Cell::new(None) };
+    static PRETENDED_BAND: std::cell::Cell<Option<usize>> = const { std::cell::Cell::new(None) };
 }
 
 /// Makes bands hold so many elements, and the cache some more.
 #[cfg(test)]
 pub(super) fn pretend_band(elements: Option<usize>) {
-    PRETENDED.set(elements);
+    PRETENDED_BAND.set(elements);
 }
 
 /// Elements that a band should have, and of which no more stay in the cache.
 fn limits(dtype: DType) -> (usize, usize) {
     #[cfg(test)]
-    if let Some(elements) = PRETENDED.get() {
+    if let Some(elements) = PRETENDED_BAND.get() {
         return (elements, 8 * elements);
     }
     (BAND * num_threads(), most_in_cache() / dtype.size())

@@ -149,7 +149,7 @@ impl Walk<'_> {
 /// Whether one walk obeys the orders of several sinks whose axes are in the same order.
 pub(super) fn obey_all(walk: &Walk<'_>) -> bool {
     let sizes: SmallVec<[usize; 4]> = walk.axes.iter().map(|a| a.size).collect();
-    let stretch = walk.stretch(&sizes.iter().map(|&n| (0, n)).collect());
+    let stretch = walk.stretch(&walk.whole());
     let mut reached = walk.reached();
     let first = reached.next();
     if stretch.turned || reached.any(|rows| Some(rows) != first) {
