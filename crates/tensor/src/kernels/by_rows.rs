@@ -36,6 +36,23 @@ pub(super) struct RowsOf<'a, T> {
 }
 
 impl<'a> RowInput<'a> {
+    /// The largest number of rows up to this one that are whole groups; that of one group if it is more.
+    pub(crate) fn whole_groups(&self, rows: usize) -> usize {
+        match self.group.0 {
+            usize::MAX => rows,
+            group => (rows / group).max(1) * group,
+        }
+    }
+
+    /// The rows after so many, which are whole groups.
+    pub(crate) fn after(self, rows: usize) -> RowInput<'a> {
+        let moved = match self.group {
+            (usize::MAX, _) => rows as isize * self.step,
+            (group, next) => (rows / group) as isize * next,
+        };
+        RowInput { start: self.start + moved, ..self }
+    }
+
     #[inline]
     pub(super) fn typed<T: Element>(&self) -> RowsOf<'a, T> {
         let data = T::slice(self.data).expect("the plan hands in elements of the kernel's type");

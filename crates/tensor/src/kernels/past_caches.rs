@@ -67,6 +67,7 @@ impl Drop for Stream {
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
+    use crate::kernels::LINE;
     use std::arch::x86_64::{
         __m256i, __m512i, _mm256_loadu_si256, _mm256_stream_si256, _mm512_loadu_si512, _mm512_stream_si512,
     };
@@ -79,8 +80,7 @@ mod x86 {
             #[target_feature(enable = $features)]
             pub(super) unsafe fn $name<T: crate::dtype::Element>(from: &[T], to: &mut [T]) {
                 const WIDTH: usize = size_of::<$vector>();
-                // A cache line is only written past the cache if all of it is.
-                const LINE: usize = 64;
+                // A line is only written past the caches if all of it is.
                 let n = size_of_val(from);
                 let (src, dst) = (from.as_ptr().cast::<u8>(), to.as_mut_ptr().cast::<u8>());
                 let head = dst.align_offset(LINE).min(n);
@@ -89,13 +89,18 @@ mod x86 {
                 // one of them is borrowed for writing. `dst + head` is a multiple of 64, and so is every step of
                 // `WIDTH` from it that a vector store goes to.
                 unsafe {
-                    std::ptr::copy_nonoverlapping(src, dst, head);
+                    // Usually a line begins there, and none is worth a call.
+                    if head > 0 {
+                        std::ptr::copy_nonoverlapping(src, dst, head);
+                    }
                     let mut at = head;
                     while at < tail {
                         $store(dst.add(at).cast::<$vector>(), $load(src.add(at).cast::<$vector>()));
                         at += WIDTH;
                     }
-                    std::ptr::copy_nonoverlapping(src.add(tail), dst.add(tail), n - tail);
+                    if tail < n {
+                        std::ptr::copy_nonoverlapping(src.add(tail), dst.add(tail), n - tail);
+                    }
                 }
             }
         };

@@ -10,12 +10,13 @@ use super::plan::{PlanAxis, Steps};
 use super::receiver::Receiver;
 use super::sink::{Share, Walk};
 use super::straight::Straight;
+use super::stream::WholeLines;
 use super::stretch::Stretch;
 use super::wide::Wide;
 use crate::buffer::{Handle, Storage};
 use crate::dtype::{Block, BlockMut};
+use crate::kernels::BlockKernel;
 use crate::kernels::folds::Table;
-use crate::kernels::{BlockKernel, Stream};
 
 /// Walks one part.
 pub(super) fn walk_part(walk: &Walk<'_>, part: &Ranges, shares: SmallVec<[Share<'_>; 2]>) {
@@ -26,7 +27,6 @@ pub(super) fn walk_part(walk: &Walk<'_>, part: &Ranges, shares: SmallVec<[Share<
     };
     let mut wides: SmallVec<[Option<Wide>; 2]> = shares.iter().map(own).collect();
     let mut owned: SmallVec<[_; 2]> = SmallVec::new();
-    let mut streams = false;
     let mut receivers: SmallVec<[Receiver<'_>; 2]> = SmallVec::new();
     for (share, wide) in shares.into_iter().zip(&mut wides) {
         let mut results = None;
@@ -38,17 +38,14 @@ pub(super) fn walk_part(walk: &Walk<'_>, part: &Ranges, shares: SmallVec<[Share<
             (Share::Owned { .. }, None) => unreachable!("made just now"),
             (Share::Carried(wide), _) => Receiver::Folded(wide),
             (Share::AddedOnto(out), _) => Receiver::AddedOnto(out),
-            (Share::Written { out, streamed }, _) => {
-                streams |= streamed;
-                Receiver::Written { out, streamed }
-            }
+            (Share::Written { out, streamed: true }, _) => Receiver::Streamed(WholeLines::new(out)),
+            (Share::Written { out, streamed: false }, _) => Receiver::Written(out),
         });
         owned.push(results);
     }
-    let stream = streams.then(Stream::new);
     let cells = Cut::of(part, &walk.cells(&whole));
     for number in 0..cells.count() {
-        walk_cell(walk, part, &cells.chunk(number), &mut receivers, &stream);
+        walk_cell(walk, part, &cells.chunk(number), &mut receivers);
     }
     drop(receivers);
     for (t, (results, wide)) in owned.into_iter().zip(&wides).enumerate() {
@@ -58,13 +55,7 @@ pub(super) fn walk_part(walk: &Walk<'_>, part: &Ranges, shares: SmallVec<[Share<
     }
 }
 
-fn walk_cell(
-    walk: &Walk<'_>,
-    part: &Ranges,
-    cell: &Ranges,
-    receivers: &mut [Receiver<'_>],
-    stream: &Option<Stream>,
-) {
+fn walk_cell(walk: &Walk<'_>, part: &Ranges, cell: &Ranges, receivers: &mut [Receiver<'_>]) {
     let operands = walk.operands.len();
     let mut start: Steps = walk.operands.iter().map(|op| op.offset as isize).collect();
     for (axis, range) in walk.axes.iter().zip(cell) {
@@ -89,7 +80,6 @@ fn walk_cell(
         offsets: start.clone(),
         found: SmallVec::new(),
         scratch: Scratch::new(walk.kernel.map(|k| k.0), operands, room),
-        stream,
         values: (0..outputs).map(|_| Storage::scratch(walk.fold.dtype, room)).collect(),
     };
     let count = outer.iter().map(|a| a.size).product();
@@ -118,8 +108,6 @@ struct Planes<'w, 'a> {
     offsets: Steps,
     found: SmallVec<[BlockPlace; 4]>,
     scratch: Scratch,
-    /// the way of results past the caches, if one goes there
-    stream: &'w Option<Stream>,
     /// a block per output
     values: SmallVec<[Handle; 2]>,
 }
@@ -141,10 +129,10 @@ impl<'a> Planes<'_, 'a> {
             let t = self.walk.nr(0);
             let step = self.rows.last().map_or(0, |a| a.steps[t]);
             let place = (self.offsets[t], step);
-            return receivers[0].take((self.walk, self.stream), 0, place, table);
+            return receivers[0].take(self.walk, 0, place, table);
         }
         if let Some(straight) = self.straight {
-            return straight.walk(&self.offsets, &mut self.scratch, &mut self.values, receivers, self.stream);
+            return straight.walk(&self.offsets, &mut self.scratch, &mut self.values, receivers);
         }
         for row in (0..self.height).step_by(self.block.0) {
             for col in (0..self.cols.size).step_by(self.block.1) {
@@ -204,7 +192,7 @@ impl<'a> Planes<'_, 'a> {
         for (t, receiver) in receivers.iter_mut().enumerate().filter(|(t, _)| self.takes_blocks(*t)) {
             let k = self.walk.nr(t);
             let place = (self.offsets[k] + at.1 as isize * self.cols.steps[k], 0);
-            receiver.take((self.walk, self.stream), t, place, self.table(t, 0, rows, cols));
+            receiver.take(self.walk, t, place, self.table(t, 0, rows, cols));
         }
     }
 
@@ -243,7 +231,7 @@ impl<'a> Planes<'_, 'a> {
                 let k = self.walk.nr(t);
                 let table = self.table(t, run.done, run.rows, run.cols);
                 let place = (run.start[k], run.steps[k]);
-                receiver.take((self.walk, self.stream), t, place, table);
+                receiver.take(self.walk, t, place, table);
             }
         }
     }
@@ -254,7 +242,7 @@ impl<'a> Planes<'_, 'a> {
         let mut own: SmallVec<[(usize, BlockMut<'_>); 2]> = SmallVec::new();
         for (t, receiver) in receivers.iter_mut().enumerate() {
             if let Some(start) = self.own_place(receiver, t, run)
-                && let Receiver::Written { out, .. } = receiver
+                && let Receiver::Written(out) = receiver
             {
                 own.push((self.walk.sinks[t].output, out.range(start, n)));
             }

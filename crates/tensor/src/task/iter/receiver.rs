@@ -2,28 +2,30 @@
 
 use super::order::FirstSums;
 use super::sink::Walk;
+use super::stream::WholeLines;
 use super::wide::WideMut;
 use crate::dtype::{Block, BlockMut};
+use crate::kernels::doors;
 use crate::kernels::folds::Table;
-use crate::kernels::{Stream, doors};
 
 /// Where the blocks of a sink go.
 pub(super) enum Receiver<'s> {
     Folded(WideMut<'s>),
-    Written { out: BlockMut<'s>, streamed: bool },
+    Written(BlockMut<'s>),
+    Streamed(WholeLines<'s>),
     AddedOnto(BlockMut<'s>),
 }
 
 impl Receiver<'_> {
     /// Whether a kernel may write what lies together to its place itself.
     pub(super) fn is_written_straight(&self) -> bool {
-        matches!(self, Receiver::Written { streamed: false, .. })
+        matches!(self, Receiver::Written(_))
     }
 
     /// Takes a table for sink `t`, whose first element belongs to the accumulator or element `at`, with a step per row.
     pub(super) fn take(
         &mut self,
-        (walk, stream): (&Walk<'_>, &Option<Stream>),
+        walk: &Walk<'_>,
         t: usize,
         (at, step): (isize, isize),
         table: Table<Block<'_>>,
@@ -31,16 +33,10 @@ impl Receiver<'_> {
         let (at, step, cols) = (at as usize, step as usize, table.cols);
         let row = |i: usize| table.data.range((table.start + i as isize * table.step) as usize, cols);
         match self {
-            Receiver::Written { out, streamed } => {
-                let stream = stream.as_ref().filter(|_| *streamed);
-                for i in 0..table.rows {
-                    let to = out.range(at + i * step, cols);
-                    match stream {
-                        Some(stream) => stream.copy(row(i), to),
-                        None => row(i).copy_to(to),
-                    }
-                }
+            Receiver::Written(out) => {
+                (0..table.rows).for_each(|i| row(i).copy_to(out.range(at + i * step, cols)));
             }
+            Receiver::Streamed(lines) => (0..table.rows).for_each(|i| lines.put(at + i * step, row(i))),
             Receiver::AddedOnto(out) => {
                 (0..table.rows).for_each(|i| doors::add_to(out.range(at + i * step, cols), row(i)));
             }

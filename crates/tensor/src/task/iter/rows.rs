@@ -10,7 +10,7 @@ use super::counter::Counter;
 use super::plan::PlanAxis;
 use super::stream::BlockWriter;
 use crate::buffer::{Handle, Storage};
-use crate::dtype::{Block, BlockMut};
+use crate::dtype::Block;
 use crate::kernels::{BlockKernel, LEAST_ROW, Level, RowInput, level};
 
 /// The shortest rows for which a number per row is better than a block of several rows in which it is laid out: an outer product of 200
@@ -129,16 +129,15 @@ impl<'a> Source<'a> {
     }
 }
 
-/// Writes the elements `start ..` of the space of `axes`, as many as `out` has.
+/// Writes the elements `start .. start + len` of the space of `axes` to a result that begins with the element `begin`.
 pub(crate) fn write_rows(
     axes: &[PlanAxis],
     operands: &[Operand<'_>],
-    start: usize,
+    (begin, start, len): (usize, usize, usize),
     writer: &mut BlockWriter<'_>,
-    mut out: BlockMut<'_>,
 ) {
     let Some((inner, outer)) = axes.split_last() else { return };
-    let end = start + out.len();
+    let end = start + len;
     let (first, last) = (start / inner.size, end.div_ceil(inner.size));
     let number = number_of(writer.kernel(), inner, operands);
     let mut sources: SmallVec<[Source<'_>; 4]> = SmallVec::new();
@@ -148,7 +147,8 @@ pub(crate) fn write_rows(
         sources.push(source);
     }
     let lays_out = sources.iter().any(|s| s.laid_out.is_some());
-    let at_once = !lays_out && !writer.is_staged() && writer.kernel().takes_rows();
+    let piece = writer.piece(inner.size);
+    let at_once = !lays_out && writer.takes_rows(inner.size);
     if let ([further @ .., innermost], [a, b], true) = (outer, &mut sources[..], at_once)
         && let Some(next) = further.last()
         && innermost.size * inner.size < BLOCK
@@ -157,7 +157,7 @@ pub(crate) fn write_rows(
         let unit = innermost.size * inner.size;
         let (from, to) = (start.next_multiple_of(unit), end / unit * unit);
         if from < to {
-            write_rows(axes, operands, start, writer, out.range(0, from - start));
+            write_rows(axes, operands, (begin, start, from - start), writer);
             [&mut *a, &mut *b]
                 .into_iter()
                 .zip(&next.steps)
@@ -165,15 +165,15 @@ pub(crate) fn write_rows(
             let mut groups = Counter::new(further, operands.len(), from / unit, to / unit);
             while let Some(step) = groups.step(usize::MAX, 0) {
                 (a.start, b.start) = (groups.offsets[0], groups.offsets[1]);
-                let rows = out.range(groups.at * unit - start, step.cols * unit);
-                writer.kernel().run_rows([a.rows(), b.rows()], inner.size, rows);
+                let (at, n) = (groups.at * unit - begin, step.cols * unit);
+                writer.run_rows(at, n, [a.rows(), b.rows()], inner.size);
                 groups.advance(step);
             }
-            return write_rows(axes, operands, to, writer, out.range(to - start, end - to));
+            return write_rows(axes, operands, (begin, to, end - to), writer);
         }
     }
     let mut rows = Counter::new(outer, operands.len(), first, last);
-    let mut done = 0;
+    let mut done = start - begin;
     while let Some(step) = rows.step(usize::MAX, 0) {
         sources.iter_mut().zip(&rows.offsets).for_each(|(source, &offset)| source.start = offset);
         let mut row = rows.at;
@@ -181,7 +181,7 @@ pub(crate) fn write_rows(
             let whole = (end / inner.size).min(rows.at + step.cols).saturating_sub(row);
             if let ([a, b], true) = (&mut sources[..], at_once && whole > 0 && row * inner.size >= start) {
                 let n = whole * inner.size;
-                writer.kernel().run_rows([a.rows(), b.rows()], inner.size, out.range(done, n));
+                writer.run_rows(done, n, [a.rows(), b.rows()], inner.size);
                 a.start += whole as isize * a.row_step;
                 b.start += whole as isize * b.row_step;
                 (done, row) = (done + n, row + whole);
@@ -190,13 +190,13 @@ pub(crate) fn write_rows(
             let mut col = start.saturating_sub(row * inner.size);
             let stop = inner.size.min(end - row * inner.size);
             while col < stop {
-                let n = BLOCK.min(stop - col);
+                let n = piece.min(stop - col);
                 if lays_out {
                     sources.iter_mut().for_each(|source| source.prepare(col, n));
                 }
                 let mut blocks = Blocks::new();
                 sources.iter().for_each(|source| blocks.push(source.block(col, n)));
-                writer.write(&blocks, out.range(done, n));
+                writer.write(done, n, &blocks);
                 done += n;
                 col += n;
             }

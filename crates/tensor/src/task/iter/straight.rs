@@ -14,7 +14,7 @@ use super::sink::Walk;
 use crate::buffer::Handle;
 use crate::dtype::{Block, BlockMut};
 use crate::kernels::folds::Table;
-use crate::kernels::{BlockKernel, RowOutput, RowSums, Stream, are_added};
+use crate::kernels::{BlockKernel, RowOutput, RowSums, are_added};
 
 /// Rows at least this long are computed one by one, shorter ones laid out together if they only lie apart.
 pub(super) const LONG_ROW: usize = 256;
@@ -181,8 +181,10 @@ impl<'w, 'a> Straight<'w, 'a> {
             let (at, step) = (own.at as usize, own.step as usize);
             outputs.push(match receiver {
                 Receiver::Folded(wide) => RowOutput::added(wide.from(at), step, cols, leaf),
-                Receiver::Written { out, .. } => RowOutput::stored(out.range(at, out.len() - at), step),
-                Receiver::AddedOnto(_) => unreachable!("what is added to something is no sum of rows"),
+                Receiver::Written(out) => RowOutput::stored(out.range(at, out.len() - at), step),
+                Receiver::Streamed(_) | Receiver::AddedOnto(_) => {
+                    unreachable!("what is streamed or added to something is no sum of rows")
+                }
             });
         }
         let sums = RowSums {
@@ -203,7 +205,6 @@ impl<'w, 'a> Straight<'w, 'a> {
         scratch: &mut Scratch,
         values: &mut [Handle],
         receivers: &mut [Receiver<'_>],
-        stream: &Option<Stream>,
     ) {
         let mut values: SmallVec<[BlockMut<'_>; 4]> = values.iter_mut().map(|v| v.block_mut()).collect();
         let height = self.rows.map_or(1, |a| a.size);
@@ -228,7 +229,7 @@ impl<'w, 'a> Straight<'w, 'a> {
                     for (output, values) in values.iter_mut().enumerate() {
                         outputs.push(match self.writes[output] {
                             Some(t) => {
-                                let Some(Receiver::Written { out, .. }) = owners.nth(t - passed) else {
+                                let Some(Receiver::Written(out)) = owners.nth(t - passed) else {
                                     unreachable!("sinks are in the order of the outputs")
                                 };
                                 passed = t + 1;
@@ -241,10 +242,10 @@ impl<'w, 'a> Straight<'w, 'a> {
                     self.kernel.run(&blocks, &mut outputs);
                     drop(outputs);
                     if self.at_once.contains(&true) {
-                        self.deliver(true, &values, &layouts, (from, some, cols), receivers, stream);
+                        self.deliver(true, &values, &layouts, (from, some, cols), receivers);
                     }
                 }
-                self.deliver(false, &values, &layouts, ((top, left), rows, cols), receivers, stream);
+                self.deliver(false, &values, &layouts, ((top, left), rows, cols), receivers);
             }
         }
     }
@@ -258,14 +259,13 @@ impl<'w, 'a> Straight<'w, 'a> {
         layouts: &[PlaneLayout],
         (from, rows, cols): ((usize, usize), usize, usize),
         receivers: &mut [Receiver<'_>],
-        stream: &Option<Stream>,
     ) {
         for (t, receiver) in receivers.iter_mut().enumerate() {
             let (output, layout) = (self.walk.sinks[t].output, layouts[self.walk.nr(t)]);
             if self.writes[output].is_none() && self.at_once[output] == at_once {
                 let data = values[output].as_block();
                 let table = Table { data, start: 0, rows, step: cols as isize, cols };
-                receiver.take((self.walk, stream), t, (layout.place(from), layout.step), table);
+                receiver.take(self.walk, t, (layout.place(from), layout.step), table);
             }
         }
     }

@@ -96,7 +96,7 @@ fn run_direct(kernel: &dyn BlockKernel, operands: &[Operand<'_>], out: BlockMut<
     split_work(n, GRAIN, out, &|o: BlockMut<'_>, at| o.split_at(at), &|start, len, out| {
         let blocks: SmallVec<[Block<'_>; 4]> =
             operands.iter().map(|o| o.data.range(o.offset + start, len)).collect();
-        BlockWriter::new(kernel, dtype, streamed).write(&blocks, out);
+        BlockWriter::new(kernel, out, streamed).write(0, len, &blocks);
     });
 }
 
@@ -117,15 +117,14 @@ fn run_blocks(kernel: &dyn BlockKernel, axes: &[PlanAxis], operands: &[Operand<'
     let streamed = worth_streaming(bytes_read(axes, operands), n * dtype.size());
     let across = squares::across(axes, operands);
     let grain = across.map_or(GRAIN, |along| squares::grain(axes, along));
-    let by_rows = across.is_none()
-        && (are_long(kernel, axes, operands) || !streamed && lie_along(kernel, axes, operands));
-    split_work(n, grain, out, &|o: BlockMut<'_>, at| o.split_at(at), &|start, len, mut out| {
-        let mut writer = BlockWriter::new(kernel, dtype, streamed);
+    let by_rows = across.is_none() && (are_long(kernel, axes, operands) || lie_along(kernel, axes, operands));
+    split_work(n, grain, out, &|o: BlockMut<'_>, at| o.split_at(at), &|start, len, out| {
+        let mut writer = BlockWriter::new(kernel, out, streamed);
         if by_rows {
-            return write_rows(axes, operands, start, &mut writer, out);
+            return write_rows(axes, operands, (start, start, len), &mut writer);
         }
         for_each_block(kernel, axes, operands, across, (start, len), &mut |at, count, blocks| {
-            writer.write(blocks, out.range(at - start, count));
+            writer.write(at - start, count, blocks);
         });
     });
 }
