@@ -177,12 +177,20 @@ CASES = {
         "column of rows of 1024": lambda n: add(v(*rows(n, 1024)), v(rows(n, 1024)[0], 1)),
         "column of rows of 7": lambda n: add(v(*rows(n, 7)), v(rows(n, 7)[0], 1)),
         "column of rows of 3": lambda n: add(v(*rows(n, 3)), v(rows(n, 3)[0], 1)),
+        "column of rows of 77": lambda n: add(v(*rows(n, 77)), v(rows(n, 77)[0], 1)),
+        "row of 16 for each of 16 planes": lambda n: add(v(-(-n // 8448), 16, 33, 16), v(16, 1, 16)),
         "channels of images": lambda n: add(images(n), v(32, 1, 1)),
         "square beside its transpose": lambda n: add(square(n), square(n).t()),
         "beside axes turned around": lambda n: add(v(-(-n // 2000), 40, 50), v(50, 40, -(-n // 2000)).permute(2, 1, 0)),
         "two transposed squares": lambda n: add(square(n).t(), square(n).t()),
         "heads before steps": lambda n: add(heads(n).transpose(1, 2), heads(n).reshape(-1, 16, 8, 32)),
         "turned around, beside what repeats": lambda n: add(turned(n), v(-(-n // 70), 1, 10)),
+        "long rows turned in two ways": lambda n: add(
+            v(10, 1000, -(-n // 10000)).permute(0, 2, 1), v(1000, -(-n // 10000), 10).permute(2, 1, 0)
+        ),
+        "axes turned, beside numbers": lambda n: add(
+            v(4, 100, -(-n // 400)).permute(2, 0, 1), v(-(-n // 400), 4, 1)
+        ),
         "every second": lambda n: add(v(2 * n)[::2], v(n)),
         "a band of columns": lambda n: add(v(rows(n, 48)[0], 64)[:, 5:53], v(*rows(n, 48))),
         "a band of 3 columns": lambda n: add(v(rows(n, 3)[0], 8)[:, 2:5], v(*rows(n, 3))),
@@ -195,6 +203,7 @@ CASES = {
         "bias of 7": lambda n: add(v(*rows(n, 7), dtype=F64), v(7, dtype=F64)),
         "bias of 3": lambda n: add(v(*rows(n, 3), dtype=F64), v(3, dtype=F64)),
         "column of rows of 7": lambda n: add(v(*rows(n, 7), dtype=F64), v(rows(n, 7)[0], 1, dtype=F64)),
+        "column of rows of 50": lambda n: add(v(*rows(n, 50), dtype=F64), v(rows(n, 50)[0], 1, dtype=F64)),
         "outer": lambda n: add(v(side(n), 1, dtype=F64), v(1, side(n), dtype=F64)),
         "square beside its transpose": lambda n: add(square_of(F64)(n), square_of(F64)(n).t()),
         "every second": lambda n: add(v(2 * n, dtype=F64)[::2], v(n, dtype=F64)),

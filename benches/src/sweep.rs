@@ -134,12 +134,16 @@ pub fn cases() -> Vec<Case> {
             "column of rows of 1024" => |n| add_of(values(&rows(n, 1024)), values(&[rows(n, 1024)[0], 1]));
             "column of rows of 7" => |n| add_of(values(&rows(n, 7)), values(&[rows(n, 7)[0], 1]));
             "column of rows of 3" => |n| add_of(values(&rows(n, 3)), values(&[rows(n, 3)[0], 1]));
+            "column of rows of 77" => |n| add_of(values(&rows(n, 77)), values(&[rows(n, 77)[0], 1]));
+            "row of 16 for each of 16 planes" => |n| { let count = n.div_ceil(16 * 33 * 16); add_of(values(&[count, 16, 33, 16]), values(&[16, 1, 16])) };
             "channels of images" => |n| add_of(values(&[n.div_ceil(32 * 49), 32, 7, 7]), values(&[32, 1, 1]));
             "square beside its transpose" => |n| { let s = side(n); add_of(values(&[s, s]), values(&[s, s]).t()) };
             "two transposed squares" => |n| { let s = side(n); add_of(values(&[s, s]).t(), values(&[s, s]).t()) };
             "heads before steps" => |n| add_of(values(&[n.div_ceil(8 * 16 * 32), 8, 16, 32]).transpose(1, 2)?, values(&[n.div_ceil(8 * 16 * 32), 16, 8, 32]));
             "turned around, beside what repeats" => |n| { let x = turned(n); let count = x.dims()[0]; add_of(x, values(&[count, 1, 10])) };
             "beside axes turned around" => |n| { let count = n.div_ceil(2000); add_of(values(&[count, 40, 50]), values(&[50, 40, count]).permute([2, 1, 0])?) };
+            "long rows turned in two ways" => |n| { let count = n.div_ceil(10_000); add_of(values(&[10, 1000, count]).permute([0, 2, 1])?, values(&[1000, count, 10]).permute([2, 1, 0])?) };
+            "axes turned, beside numbers" => |n| { let count = n.div_ceil(400); add_of(values(&[4, 100, count]).permute([2, 0, 1])?, values(&[count, 4, 1])) };
             "every second" => |n| add_of(values(&[2 * n]).slice(s![..;2])?, values(&[n]));
             "a band of columns" => |n| add_of(values(&[rows(n, 48)[0], 64]).narrow(1, 5, 48)?, values(&rows(n, 48)));
             "a band of 3 columns" => |n| add_of(values(&[rows(n, 3)[0], 8]).narrow(1, 2, 3)?, values(&rows(n, 3)));
@@ -153,6 +157,7 @@ pub fn cases() -> Vec<Case> {
             "bias of 7" => |n| add_of(values_of(&rows(n, 7), DType::F64), values_of(&[7], DType::F64));
             "bias of 3" => |n| add_of(values_of(&rows(n, 3), DType::F64), values_of(&[3], DType::F64));
             "column of rows of 7" => |n| add_of(values_of(&rows(n, 7), DType::F64), values_of(&[rows(n, 7)[0], 1], DType::F64));
+            "column of rows of 50" => |n| add_of(values_of(&rows(n, 50), DType::F64), values_of(&[rows(n, 50)[0], 1], DType::F64));
             "outer" => |n| { let s = side(n); add_of(values_of(&[s, 1], DType::F64), values_of(&[1, s], DType::F64)) };
             "square beside its transpose" => |n| { let s = side(n); add_of(values_of(&[s, s], DType::F64), values_of(&[s, s], DType::F64).t()) };
             "every second" => |n| add_of(values_of(&[2 * n], DType::F64).slice(s![..;2])?, values_of(&[n], DType::F64));

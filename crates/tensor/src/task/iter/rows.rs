@@ -21,6 +21,9 @@ const LEAST_WITH_A_NUMBER: usize = 192;
 /// that it takes with that one laid out, as often as a block has rows. With AVX2 (Zen 3) rows of 33 to 500 elements take 0.5 to 0.9.
 const LEAST_BESIDE_ONE: usize = 64;
 
+/// Elements of a plane from which on the one for all its rows is laid out for several blocks.
+const SEVERAL_BLOCKS: usize = 4 * BLOCK;
+
 /// Whether rows are so long that a block never holds two of them, or that a kernel should have a number with each of them.
 pub(crate) fn are_long(kernel: &dyn BlockKernel, axes: &[PlanAxis], operands: &[Operand<'_>]) -> bool {
     let Some(inner) = axes.last() else { return false };
@@ -46,9 +49,13 @@ pub(super) fn lie_along(kernel: &dyn BlockKernel, axes: &[PlanAxis], operands: &
         return false;
     };
     let lies = |(op, step): (&Operand<'_>, &isize)| (0..=1).contains(step) && op.data.dtype() == op.want;
+    // What is laid out for one block is there for the next ones, where these are of the same plane, or all planes have it.
+    let plane = outer.last().map_or(1, |axis| axis.size) * inner.size;
     let is_kept = |k: usize| {
-        let step = outer.last().map_or(0, |axis| axis.steps[k]);
-        inner.steps[k] == 1 && (step == 0 || step == inner.size as isize)
+        let (step, further) =
+            outer.split_last().map_or((0, outer), |(axis, further)| (axis.steps[k], further));
+        let repeats = step == 0 && (plane >= SEVERAL_BLOCKS || further.iter().all(|axis| axis.steps[k] == 0));
+        inner.steps[k] == 1 && (repeats || step == inner.size as isize)
     };
     // Of fewer elements that two axes of rows have, a call is no gain.
     let two = outer.iter().rev().take(2).map(|axis| axis.size).product::<usize>();
@@ -147,7 +154,7 @@ pub(crate) fn write_rows(
         sources.push(source);
     }
     let lays_out = sources.iter().any(|s| s.laid_out.is_some());
-    let piece = writer.piece(inner.size);
+    let piece = writer.piece(inner.size).min(if lays_out { BLOCK } else { usize::MAX });
     let at_once = !lays_out && writer.takes_rows(inner.size);
     if let ([further @ .., innermost], [a, b], true) = (outer, &mut sources[..], at_once)
         && let Some(next) = further.last()

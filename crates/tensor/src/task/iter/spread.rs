@@ -14,7 +14,6 @@ use super::plan::{Plan, PlanAxis, Steps};
 use super::walk::lay_out_all;
 use super::{Operand, squares};
 use crate::buffer::{Handle, Storage};
-use crate::kernels::stays_in_cache;
 
 /// Elements that are laid out at most: they stay in the second-level cache, and partly in the first.
 const MOST: usize = 4096;
@@ -64,12 +63,12 @@ impl Spread {
             (1..=first).find(|first| repeats && fits(first))
         };
         let inner: SmallVec<[Option<usize>; 4]> = (0..operands.len()).map(spread_from).collect();
+        let across = if straightens { squares::across(axes, operands) } else { None };
         let is_turned = |k: usize| {
             let own = || axes.iter().map(|a| (a.size, a.steps[k])).filter(|a| a.1 != 0);
             let len = own().map(|a| a.0).product::<usize>();
             is_in_order(own()) == Some(false)
-                && (len.saturating_mul(REPEATS) <= n || squares::lie_apart(axes, k))
-                && stays_in_cache(len.saturating_mul(operands[k].want.size()))
+                && (len.saturating_mul(REPEATS) <= n || squares::are_awkward(axes, k, across))
         };
         let turned: SmallVec<[bool; 4]> =
             (0..operands.len()).map(|k| straightens && n >= LEAST && is_turned(k)).collect();

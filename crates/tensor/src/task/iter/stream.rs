@@ -191,10 +191,10 @@ impl<'a> BlockWriter<'a> {
         self.kernel
     }
 
-    /// Elements of the blocks that rows of so many are cut into.
+    /// Elements of the pieces that rows of so many are cut into: whole rows that go straight to their places.
     pub(crate) fn piece(&self, cols: usize) -> usize {
         match &self.way {
-            Way::Straight(_) => BLOCK,
+            Way::Straight(_) => cols,
             Way::Past(lines) => lines.piece(cols),
         }
     }

@@ -103,9 +103,7 @@ fn run_direct(kernel: &dyn BlockKernel, operands: &[Operand<'_>], out: BlockMut<
 /// Walks the axes and writes the results in order.
 fn run(kernel: Option<&dyn BlockKernel>, axes: &[PlanAxis], operands: &[Operand<'_>], out: BlockMut<'_>) {
     let Some(kernel) = kernel else { return lay_out_all(axes, operands, out) };
-    if !are_long(kernel, axes, operands)
-        && let Some(spread) = Spread::in_order(axes, operands)
-    {
+    if let Some(spread) = Spread::in_order(axes, operands) {
         return run_blocks(kernel, &Plan::merged(&spread.axes), &spread.operands(operands), out);
     }
     run_blocks(kernel, axes, operands, out);
