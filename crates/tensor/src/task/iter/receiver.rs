@@ -33,6 +33,13 @@ impl Receiver<'_> {
         let (at, step, cols) = (at as usize, step as usize, table.cols);
         let row = |i: usize| table.data.range((table.start + i as isize * table.step) as usize, cols);
         match self {
+            // Rows that follow each other in both are one.
+            Receiver::Written(_) | Receiver::Streamed(_)
+                if table.rows > 1 && step == cols && table.step == cols as isize =>
+            {
+                let n = table.rows * cols;
+                self.take(walk, t, (at as isize, n as isize), Table { rows: 1, cols: n, ..table });
+            }
             Receiver::Written(out) => {
                 (0..table.rows).for_each(|i| row(i).copy_to(out.range(at + i * step, cols)));
             }

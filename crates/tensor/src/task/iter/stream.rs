@@ -107,7 +107,6 @@ impl<'o> WholeLines<'o> {
 
     /// The length of the pieces of `n` elements, which have about the same.
     fn piece(&self, n: usize) -> usize {
-        let n = n.max(1);
         n.div_ceil(n.div_ceil(self.most(n))).next_multiple_of(self.line)
     }
 
@@ -141,9 +140,9 @@ impl<'o> WholeLines<'o> {
 
     /// Writes a block to the elements from `at` on.
     pub(super) fn put(&mut self, at: usize, block: Block<'_>) {
-        let piece = self.piece(block.len());
-        for done in (0..block.len()).step_by(piece) {
-            let len = piece.min(block.len() - done);
+        let (n, most) = (block.len(), BLOCK.min(self.page()));
+        for done in (0..n).step_by(most) {
+            let len = most.min(n - done);
             block.range(done, len).copy_to(self.room(at + done, len));
             self.send(len);
         }
