@@ -138,13 +138,25 @@ impl<'o> WholeLines<'o> {
         }
     }
 
-    /// Writes a block to the elements from `at` on.
+    /// Writes a block to the elements from `at` on: what completes a line by way of the staged one, whole lines from where they are.
     pub(super) fn put(&mut self, at: usize, block: Block<'_>) {
-        let (n, most) = (block.len(), BLOCK.min(self.page()));
-        for done in (0..n).step_by(most) {
-            let len = most.min(n - done);
-            block.range(done, len).copy_to(self.room(at + done, len));
-            self.send(len);
+        let (n, mask) = (block.len(), self.line - 1);
+        let first = ((self.lead + self.line - (at & mask)) & mask).min(n);
+        let whole = (n - first) & !mask;
+        self.stage(at, block.range(0, first));
+        if whole > 0 {
+            self.settle();
+            self.stream.copy(block.range(first, whole), self.out.range(at + first, whole));
+            self.at = at + first + whole;
+        }
+        self.stage(at + first + whole, block.range(first + whole, n - first - whole));
+    }
+
+    /// The same by way of the staged line alone, of fewer elements than that has.
+    fn stage(&mut self, at: usize, block: Block<'_>) {
+        if block.len() > 0 {
+            block.copy_to(self.room(at, block.len()));
+            self.send(block.len());
         }
     }
 
