@@ -194,6 +194,22 @@ mod tests {
         &[3, 513],
     ];
 
+    /// So many rows of few elements that results go past the caches, where rows begin with lines of memory and where they do not.
+    #[test]
+    fn wide_planes_are_those_of_their_parts() {
+        crate::kernels::pretend_cache(32 << 20);
+        for (lines, cols) in [(9, 400_000), (9, 400_001), (2, 2_000_016)] {
+            let numbers = (0..lines * cols).map(|i| (i * 37 % 8191) as f32 / 512.0 - 8.0).collect::<Vec<_>>();
+            let x = Tensor::from_vec(numbers, [lines, cols]).unwrap();
+            let found = ThreadPool::new(1).install(|| x.softmax(0).unwrap());
+            assert!(found == ThreadPool::new(3).install(|| x.softmax(0).unwrap()), "{lines} {cols}");
+            for from in [0, 255, cols - 700] {
+                let part = |t: &Tensor| t.narrow(1, from as isize, 700).unwrap();
+                assert!(part(&found) == part(&x).contiguous().softmax(0).unwrap(), "{lines} {cols} {from}");
+            }
+        }
+    }
+
     pub(super) fn wave(shape: &[usize], dtype: DType, step: f64) -> Tensor {
         let n: usize = shape.iter().product();
         let values: Vec<f64> = (0..n).map(|i| 20.0 * (i as f64 * step).sin()).collect();

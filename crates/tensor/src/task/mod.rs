@@ -23,6 +23,7 @@ use smallvec::SmallVec;
 
 pub(crate) use iter::{
     Accumulator, Blocks, FirstSums, LANES, ROWS, RUN, Reduce, Reducer, STRIP, Sum, WideMut, is_in_order,
+    worth_streaming,
 };
 #[cfg(test)]
 pub(crate) use iter::{Max, Min};

@@ -8,8 +8,9 @@ use crate::kernels::folds::Table;
 use crate::kernels::lane::Lane;
 use crate::kernels::lay_out::lay_out_tables;
 use crate::kernels::level::{Level, level};
+use crate::kernels::past_caches::Stream;
 use crate::kernels::scattered::Scattered;
-use crate::task::{FirstSums, RUN, Reducer};
+use crate::task::{FirstSums, RUN, Reducer, worth_streaming};
 use crate::threads::{GRAIN, split_work};
 
 /// Rows beside each other, at most: their lines are gone through several at once.
@@ -18,8 +19,11 @@ pub(crate) const MOST_COLUMNS: usize = 256;
 /// Elements of rows of which more lie beside each other, at most: of 100 the copies take as long as folds do, of 1,000 1.6 to 3 times as long.
 pub(crate) const MOST_LINES: usize = 32;
 
+/// Elements of which a line of memory has one or two.
+const WHOLE: usize = 16;
+
 /// [`write_columns`] for more than [`MOST_COLUMNS`] of them: blocks of columns are copied aside, worked on there, and copied to their
-/// places, by all threads. 3,200 or 250,000 rows of 7 elements take 0.67 to 0.82 of the time of folds over the whole tensor, 4,096 of 21 0.87 to 0.95.
+/// places, by all threads, past the caches where these are too small: 500,000 rows of 9 elements take 0.8 of the time so (Zen 4). 3,200 or 250,000 rows of 7 elements take 0.67 to 0.82 of the time of folds over the whole tensor, 4,096 of 21 0.87 to 0.95.
 pub(crate) fn write_wide_columns<T: RowFloat, F: RowFormula>(
     f: &F,
     a: &[T],
@@ -28,10 +32,13 @@ pub(crate) fn write_wide_columns<T: RowFloat, F: RowFormula>(
     out: &mut [T],
 ) {
     let planes = b.len() / (lines * cols);
-    let blocks = cols.div_ceil(MOST_COLUMNS);
-    // Of like sizes, none of which is a single column.
-    let start = |block: usize| block * cols / blocks;
-    let wide = cols.div_ceil(blocks);
+    let blocks = cols.div_ceil(MOST_COLUMNS - WHOLE);
+    // Of like sizes, none of which is a single column, that begin where lines of memory do, if rows do.
+    let start = |block: usize| if block < blocks { block * cols / blocks / WHOLE * WHOLE } else { cols };
+    let wide = cols.div_ceil(blocks) + WHOLE;
+    // Parts of lines would be read before they are written: 675,000 rows of 4 elements took 1.7 times as long.
+    let streamed = cols.is_multiple_of(WHOLE)
+        && worth_streaming(if F::TRAITS.shifted { 1 } else { 2 } * size_of_val(b), size_of_val(out));
     let [a_lines, out_lines] = [a.len(), out.len()].map(|len| len / (planes * cols));
     let out = Scattered::new(out);
     split_work(
@@ -42,6 +49,7 @@ pub(crate) fn write_wide_columns<T: RowFloat, F: RowFormula>(
         &|first, count, ()| {
             let [mut x, mut y, mut z]: [Room<T>; 3] =
                 [a_lines, lines, out_lines].map(|lines| Room::new(lines * wide));
+            let stream = streamed.then(Stream::new);
             for task in first..first + count {
                 let (plane, block) = (task / blocks, task % blocks);
                 let (col, n) = (start(block), start(block + 1) - start(block));
@@ -62,7 +70,11 @@ pub(crate) fn write_wide_columns<T: RowFloat, F: RowFormula>(
                 write_columns(f, x, y, [lines, n], z);
                 for (i, line) in z.chunks_exact(n).enumerate() {
                     // SAFETY: every task is handed out once, and has columns of a plane that no other task has.
-                    unsafe { out.part((plane * out_lines + i) * cols + col, n) }.copy_from_slice(line);
+                    let to = unsafe { out.part((plane * out_lines + i) * cols + col, n) };
+                    match &stream {
+                        Some(stream) => stream.copy(T::block(line), T::block_mut(to)),
+                        None => to.copy_from_slice(line),
+                    }
                 }
             }
         },

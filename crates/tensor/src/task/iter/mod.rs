@@ -52,6 +52,7 @@ pub(crate) use reducer::{Max, Min};
 pub(crate) use reducer::{Reducer, Sum};
 pub(super) use sink::{Goal, fold_each};
 pub(super) use straight::LEAST_ADDED;
+pub(crate) use stream::worth_streaming;
 pub(super) use update::{Job, update_all};
 pub(super) use walk::{change, map, repeat, write};
 pub(crate) use wide::{Accumulator, WideMut};
