@@ -4,8 +4,8 @@
 //! What counts are storages of tensors, as large as they are allocated: values of leaves and the gradients they have, what
 //! nodes keep, what is computed again within a budget, and gradients on their way, waiting or staged. Not counted are nodes themselves (some hundred bytes each), single numbers (which lie in
 //! their handles), working memory inside an operation (up to a quarter of the last-level cache, and at most 16 MiB, for each value or gradient
-//! that is folded over small planes, as of channels of images of few pixels, over short rows, or in another order than it lies in, and for a turned operand
-//! that is laid out at once), and what the pool keeps for later. A gradient that is the same along an
+//! that is folded over small planes, as of channels of images of few pixels, over short rows, or in another order than it lies in; and a copy of any size of
+//! a turned operand that is laid out at once), and what the pool keeps for later. A gradient that is the same along an
 //! axis takes as much memory as its different elements.
 
 use std::collections::HashMap;

@@ -4,7 +4,7 @@
 //!
 //! So are the elements of one that repeats along any axis and whose own axes are turned: beside [30, 700, 300] that is turned around [30, 1, 300], which is not,
 //! takes a tenth of the time; [77, 6, 256] beside [256, 6], transposed, and a row takes a quarter. And those of one that is turned and whole, and lies in order along an axis that is not
-//! the one before the innermost: products with [50, 40, 300] that is turned around take a fifth of the time.
+//! the one before the innermost: products with [50, 40, 300] that is turned around take a fifth of the time; and one of two that are turned in two ways, of any size.
 
 use smallvec::SmallVec;
 
@@ -68,7 +68,7 @@ impl Spread {
             let own = || axes.iter().map(|a| (a.size, a.steps[k])).filter(|a| a.1 != 0);
             let len = own().map(|a| a.0).product::<usize>();
             is_in_order(own()) == Some(false)
-                && (len.saturating_mul(REPEATS) <= n || squares::are_awkward(axes, k, across))
+                && (len.saturating_mul(REPEATS) <= n || squares::are_awkward(axes, k, across, has_short_rows))
         };
         let turned: SmallVec<[bool; 4]> =
             (0..operands.len()).map(|k| straightens && n >= LEAST && is_turned(k)).collect();
@@ -161,6 +161,29 @@ mod tests {
                         let laid = b.expand(found.shape()).unwrap().contiguous();
                         assert_eq!(found, turned.contiguous().add(&laid).unwrap());
                     }
+                }
+            }
+        }
+    }
+
+    /// Two operands, each in every order of its axes, of short rows and of long ones.
+    #[test]
+    fn what_is_turned_in_two_ways_gives_what_lies_in_order_gives() {
+        let orders: [[isize; 3]; 6] = [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]];
+        for shape in [[10, 12, 600], [9, 70, 80], [16, 9, 3]] {
+            let x = numbers(&shape, DType::F32);
+            let y = x.mul(3).unwrap();
+            // The same elements, as they lie in another order of axes.
+            let lain = |t: &Tensor, order: [isize; 3]| {
+                let back = [0, 1, 2].map(|axis| order.iter().position(|&a| a == axis).unwrap() as isize);
+                t.permute(order).unwrap().contiguous().permute(back).unwrap()
+            };
+            let want = [x.sub(&y), y.addcmul(&x, &y)].map(Result::unwrap);
+            for (a, b) in orders.iter().flat_map(|&a| orders.map(|b| (a, b))) {
+                let (x, y) = (lain(&x, a), lain(&y, b));
+                for threads in [1, 3] {
+                    let run = || [x.sub(&y), y.addcmul(&x, &y)].map(Result::unwrap);
+                    assert!(ThreadPool::new(threads).install(run) == want, "{shape:?} {a:?} {b:?}");
                 }
             }
         }

@@ -58,12 +58,12 @@ fn along_planes(axes: &[PlanAxis], k: usize) -> Option<usize> {
     (inner.size * outer[along].size >= PLANE).then_some(along)
 }
 
-/// Whether squares of an operand would be handed out row by row, as others are between its rows: a call of the kernel for each, which is much for short ones. Or whether
-/// squares are made along another axis, `across`, so that it would be laid out element by element.
-pub(super) fn are_awkward(axes: &[PlanAxis], k: usize, across: Option<usize>) -> bool {
-    let are_short = axes.last().is_some_and(|inner| inner.size * 2 <= BLOCK);
-    along_planes(axes, k)
-        .is_some_and(|along| across.is_some_and(|a| a != along) || are_short && along + 2 < axes.len())
+/// Whether squares of an operand would be handed out row by row, as others are between its rows: a call of the kernel for each, which is much for
+/// short ones. Or whether squares are made along another axis, `across`, so that it would be laid out element by element.
+pub(super) fn are_awkward(axes: &[PlanAxis], k: usize, across: Option<usize>, has_short_rows: bool) -> bool {
+    along_planes(axes, k).is_some_and(|along| {
+        across.is_some_and(|across| across != along) || has_short_rows && along + 2 < axes.len()
+    })
 }
 
 /// Copies the only operand to its place, planes of the axis `along` and the innermost one, without a square in between.
