@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 use smallvec::SmallVec;
 
 use crate::node::rule::NOTHING;
-use crate::node::{DROPPED, Describe, EMPTIED, Node, NodeKind, Var, VarKind};
+use crate::node::{DROPPED, Describe, EMPTIED, Node, NodeKind, Var, VarKind, shelf};
 
 /// Parts of dropped nodes that may own further nodes. They are only there to be dropped.
 pub(crate) enum Rest {
@@ -47,29 +47,22 @@ impl Drop for Node {
             return drain();
         }
         // Nodes that own nothing but edges run nobody's code when they are dropped: each hands its nodes over first.
-        let mut next: SmallVec<[Arc<Node>; 4]> = SmallVec::new();
+        let mut next = NextNodes::new();
         let (mut dropped, mut others) = (1, false);
         self.own_nodes().for_each(|node| next.push(node));
         while let Some(mut node) = next.pop() {
-            let mut apart;
-            let own = match Arc::get_mut(&mut node) {
-                Some(own) => own,
+            match Arc::get_mut(&mut node) {
+                Some(own) => {
+                    others |= own.take_apart(&mut next);
+                    own.clear();
+                    shelf::keep(node);
+                }
                 // Somebody else has got hold of it meanwhile, who will drop it, if that has not happened by now.
                 None => match Arc::into_inner(node) {
-                    Some(own) => {
-                        apart = own;
-                        &mut apart
-                    }
+                    Some(mut own) => others |= own.take_apart(&mut next),
                     None => continue,
                 },
-            };
-            if own.owns_more() {
-                own.give_up();
-                others = true;
-            } else {
-                own.own_nodes().for_each(|node| next.push(node));
             }
-            own.sequence = EMPTIED;
             dropped += 1;
         }
         // Once for all: a locked instruction takes as long as dropping a node otherwise does.
@@ -80,7 +73,22 @@ impl Drop for Node {
     }
 }
 
+/// What is to be taken apart after a node. Mostly one: the next of a chain.
+type NextNodes = SmallVec<[Arc<Node>; 4]>;
+
 impl Node {
+    /// Hands over whatever may own nodes: those that edges lead to, or all that it owns, to the list. Says which.
+    fn take_apart(&mut self, next: &mut NextNodes) -> bool {
+        let owns_more = self.owns_more();
+        if owns_more {
+            self.give_up();
+        } else {
+            self.own_nodes().for_each(|node| next.push(node));
+        }
+        self.sequence = EMPTIED;
+        owns_more
+    }
+
     /// Lets go of all edges, one after another, since several may lead to one node. Hands out the nodes that nobody else holds.
     fn own_nodes(&mut self) -> impl Iterator<Item = Arc<Node>> {
         let nodes = self.next_edges.iter_mut().filter_map(|edge| Some(edge.take()?.node));

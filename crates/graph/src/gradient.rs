@@ -15,6 +15,16 @@ pub(crate) fn add_to(place: &mut Option<Var>, grad: Var) {
     }
 }
 
+/// The same of what is in another place, which is taken from there where nothing waits.
+#[inline]
+pub(crate) fn add_taken(place: &mut Option<Var>, grad: &mut Option<Var>) {
+    match (&mut *place, &*grad) {
+        (Some(sum), Some(grad)) => add_gradients(sum, grad),
+        (None, _) => *place = grad.take(),
+        (Some(_), None) => {}
+    }
+}
+
 /// Adds a gradient to another one of the same value. In its memory, if nobody else holds it and it has no history.
 fn add_gradients(sum: &mut Var, grad: &Var) {
     match (&mut sum.kind, &grad.kind) {

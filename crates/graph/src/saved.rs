@@ -30,14 +30,33 @@ pub(crate) enum Saved {
 #[derive(Default)]
 pub(crate) struct Unpacked {
     pub(crate) inputs: usize,
-    pub(crate) values: SmallVec<[Option<Tensor>; 2]>,
+    /// Of the first places. Not in one list with the others: what is put on a list is put together elsewhere, and moved.
+    few: [Option<Tensor>; 2],
+    others: Vec<Option<Tensor>>,
 }
 
 impl Unpacked {
     /// The value of an input or an output, if it was saved.
     #[inline]
     pub(crate) fn get(&self, slot: RuleSlot) -> Option<&Tensor> {
-        self.values.get(slot.place(self.inputs)?)?.as_ref()
+        let place = slot.place(self.inputs)?;
+        match self.few.get(place) {
+            Some(value) => value.as_ref(),
+            None => self.others.get(place - self.few.len())?.as_ref(),
+        }
+    }
+
+    /// Where the value of a place belongs.
+    #[inline]
+    pub(crate) fn at(&mut self, place: usize) -> &mut Option<Tensor> {
+        let few = self.few.len();
+        if place < few {
+            return &mut self.few[place];
+        }
+        if self.others.len() <= place - few {
+            self.others.resize(place - few + 1, None);
+        }
+        &mut self.others[place - few]
     }
 }
 

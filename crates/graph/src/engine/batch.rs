@@ -12,7 +12,7 @@ use foldback_tensor::{BroadcastWarning, Tensor, broadcast_warning};
 use smallvec::SmallVec;
 
 use super::deliver::{InputGradients, deliver};
-use super::describe::{choose, operand};
+use super::describe::{choose, operands};
 use super::job::{Job, place};
 use super::{GraphTask, is_wanted};
 use crate::error::Result;
@@ -68,12 +68,11 @@ impl GraphTask {
                 continue;
             }
             let Some(formula) = gradient.formula else {
-                self.deliver(node, &[input], Job::Value(g.clone()))?;
+                self.deliver(node, &[input], Job::Value(&mut Some(g.clone())))?;
                 continue;
             };
             let g = g.value_ref();
-            let reads: SmallVec<[&Tensor; 4]> =
-                gradient.reads.iter().map(|slot| operand(slot, &g, values)).collect();
+            let reads = operands(gradient.reads, &g, values);
             self.deliver(node, &[input], Job::Kernel(&RuleKernel { formula, params }, &reads))?;
         }
         Ok(())

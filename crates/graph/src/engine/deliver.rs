@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use super::GraphTask;
 use super::job::{Job, in_gradient, place};
 use crate::error::{Error, Result};
-use crate::gradient::{add_tensors, add_to};
+use crate::gradient::{add_taken, add_tensors, add_to};
 use crate::hooks::Gradients;
 use crate::lead::Lead;
 use crate::node::{Edge, InputMetadata, Node, Var, VarKind};
@@ -44,19 +44,19 @@ impl GraphTask {
     pub(super) fn deliver(&mut self, node: &Node, inputs: &[usize], job: Job<'_>) -> Result<()> {
         #[cfg(test)]
         super::trace::note(node, inputs, &job);
-        match &job {
-            Job::Value(g) if !matches!(g.kind, VarKind::Constant(_)) => {
+        match job {
+            Job::Value(g) if g.as_ref().is_some_and(|g| !matches!(g.kind, VarKind::Constant(_))) => {
                 self.deliver_recorded(node, inputs, g)
             }
-            _ => deliver(self, node, inputs, job, Lead(self.batch)),
+            job => deliver(self, node, inputs, job, Lead(self.batch)),
         }
     }
 
     /// A value with a history, or a leaf.
     #[inline(never)]
-    fn deliver_recorded(&mut self, node: &Node, inputs: &[usize], g: &Var) -> Result<()> {
-        let own = self.own(g.clone());
-        deliver(self, node, inputs, Job::Value(own), Lead(self.batch))
+    fn deliver_recorded(&mut self, node: &Node, inputs: &[usize], g: &mut Option<Var>) -> Result<()> {
+        let mut own = g.take().map(|g| self.own(g));
+        deliver(self, node, inputs, Job::Value(&mut own), Lead(self.batch))
     }
 
     /// Adds a gradient that fits to what waits for an edge.
@@ -120,8 +120,9 @@ fn add_fitted(
     let onto = |prior: Option<Tensor>| Target { shape, dtype: Some(dtype), prior };
     // Each arm hands on what it has: a place where all of them meet would have it moved once more.
     match job {
-        Job::Value(g) if fits(g.shape(), g.dtype()) => add_to(slot, g),
+        Job::Value(g) if g.as_ref().is_some_and(|g| fits(g.shape(), g.dtype())) => add_taken(slot, g),
         Job::Shared(t) if fits(t.shape(), t.dtype()) => match slot {
+            None => *slot = Some(Var::constant(t.clone())),
             Some(Var { kind: VarKind::Constant(sum) }) => add_tensors(sum, t),
             _ => add_to(slot, Var::constant(t.clone())),
         },
@@ -161,11 +162,14 @@ fn add_folded(slot: &mut Option<Var>, meta: &InputMetadata, shape: &Shape, job: 
     };
     let grad = match job {
         Job::Shared(t) => sum(slot, t),
-        Job::Value(Var { kind: VarKind::Constant(t) }) => sum(slot, &t),
-        Job::Value(g) => {
-            let folded = if g.shape() == shape { Ok(g) } else { g.sum_to_size(shape.clone()) };
-            folded.and_then(|g| g.try_to(meta.dtype))
-        }
+        Job::Value(g) => match g.take() {
+            None => return Ok(()),
+            Some(Var { kind: VarKind::Constant(t) }) => sum(slot, &t),
+            Some(g) => {
+                let folded = if g.shape() == shape { Ok(g) } else { g.sum_to_size(shape.clone()) };
+                folded.and_then(|g| g.try_to(meta.dtype))
+            }
+        },
         Job::Part(_) | Job::Product(..) | Job::Kernel(..) => {
             unreachable!("what is computed is so in the shape")
         }

@@ -8,7 +8,8 @@ use crate::node::{Edge, InputMetadata, Node, Part, Var};
 
 /// A gradient as it is to be computed, see Note [Described work]: what is left of `Work` once the pass has chosen.
 pub(crate) enum Job<'a> {
-    Value(Var),
+    /// a value, which is taken from there: a variable is large, and not to be moved with what is small
+    Value(&'a mut Option<Var>),
     /// a value that somebody else has, too
     Shared(&'a Tensor),
     /// zeros but for a part
@@ -24,7 +25,7 @@ impl Job<'_> {
     /// with the most.
     pub(super) fn rank(&self) -> usize {
         match self {
-            Job::Value(g) => g.rank(),
+            Job::Value(g) => g.as_ref().map_or(0, Var::rank),
             Job::Shared(g) => g.rank(),
             Job::Part(part) => part.shape.rank(),
             Job::Product(a, b) => a.rank().max(b.rank()),

@@ -17,7 +17,7 @@ thread_local! {
 
 pub(super) fn note(node: &Node, inputs: &[usize], job: &Job<'_>) {
     let shape = match job {
-        Job::Value(g) => g.shape().clone(),
+        Job::Value(g) => g.as_ref().unwrap().shape().clone(),
         Job::Shared(g) => g.shape().clone(),
         Job::Part(part) => part.shape.clone(),
         Job::Product(a, b) => {

@@ -180,7 +180,7 @@ impl Forward {
             }
             work => choose(Mood::Recorded, None, &to, work, |to, job| {
                 if let (Job::Value(root), true) = (job, wanted(to[0])) {
-                    roots.push(root);
+                    roots.extend(root.take());
                     of.push(to[0]);
                 }
                 Ok(())
@@ -219,7 +219,7 @@ impl Forward {
         let mut take = |Flow { to, work }: Flow<'_>| {
             choose(ctx.mood, None, &to, work, |to, job| {
                 let term = match job {
-                    Job::Value(term) => term,
+                    Job::Value(term) => term.take().expect("a value is handed in"),
                     Job::Product(a, b) => Var::constant(a.matmul(b)?),
                     Job::Shared(_) | Job::Part(_) | Job::Kernel(..) => {
                         unreachable!("formulas have no tangents of their own, nor have parts")

@@ -1,4 +1,4 @@
-//! What a graph is made of: variables, edges and nodes; in `backward_function`, what nodes describe; in `rule`, the gradients of formulas.
+//! What a graph is made of: variables, edges and nodes; in `backward_function`, what nodes describe; in `rule`, the gradients of formulas; in `shelf`, the memory of dropped nodes.
 //!
 //! A variable has an edge, an edge a node, a node its backward function or rule, which describes its work in variables. So these types
 //! are one module, the files of which import each other, and it imports nothing that is made of them: what is done with them
@@ -6,6 +6,7 @@
 
 mod backward_function;
 pub(crate) mod rule;
+pub(crate) mod shelf;
 
 use std::any::Any;
 use std::fmt::Display;
@@ -206,7 +207,7 @@ impl Node {
     ) -> Arc<Node> {
         // First: a locked instruction waits for what was written before.
         let sequence = CREATED.fetch_add(1, Ordering::Relaxed);
-        let mut shared: Arc<Node> = Arc::default();
+        let mut shared = shelf::empty_node();
         let node = Arc::get_mut(&mut shared).expect("nobody else has it yet");
         (node.sequence, node.kind, node.location) = (sequence, kind, location);
         fill(node);
@@ -226,6 +227,17 @@ impl Node {
             node.metadata.extend(values.iter().map(InputMetadata::of));
             node.keep(saved.into());
         })
+    }
+
+    /// Drops what is left of one that has handed over whatever may own nodes. It may be recorded again then, as a new one.
+    #[inline]
+    pub(crate) fn clear(&mut self) {
+        if !matches!(self.kind, NodeKind::Rule(..)) {
+            self.kind = NodeKind::Rule(&NOTHING, [0.0; 2]);
+        }
+        self.next_edges.clear();
+        self.metadata.clear();
+        self.keep(Saved::default());
     }
 
     /// Sets what it keeps.
@@ -361,9 +373,11 @@ impl Node {
         // Where they lie. Handles alone are moved and cloned under the lock.
         let done = self.saved.update(|saved| {
             let Saved::Kept(packed) = saved else { return false };
-            for p in packed.iter_mut() {
-                let p = if retain { p.clone() } else { p.take() };
-                unpacked.values.push(p.map(|p| p.unpack(like)));
+            for (place, p) in packed.iter_mut().enumerate() {
+                match retain {
+                    true => Packed::unpack_to(&mut p.clone(), like, unpacked.at(place)),
+                    false => Packed::unpack_to(p, like, unpacked.at(place)),
+                }
             }
             if !retain {
                 *saved = Saved::Freed;
@@ -371,7 +385,9 @@ impl Node {
             true
         });
         if !done {
-            unpacked.values = self.unpack_budgeted(retain, again)?;
+            for (place, value) in self.unpack_budgeted(retain, again)?.into_iter().enumerate() {
+                *unpacked.at(place) = value;
+            }
         }
         Ok(())
     }

@@ -18,6 +18,8 @@ pub use handle::{Holding, storage_bytes};
 #[allow(unreachable_pub, reason = "`Element` names it in a hidden method")]
 pub use pool::Spare;
 pub(crate) use pool::has_room;
+#[doc(hidden)]
+pub use pool::shelf_epoch;
 use pool::{epoch, is_pool_on};
 pub use pool::{release_memory, set_pool_limit};
 

@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::handle::SMALL_BYTES;
 use crate::dtype::{DType, Element};
@@ -31,11 +31,26 @@ pub(super) fn is_pool_on() -> bool {
     POOL.on.load(Ordering::Relaxed)
 }
 
+/// What else is emptied by `release_memory`: the thread's shelf of whoever builds on this crate.
+static OTHER_SHELF: OnceLock<fn()> = OnceLock::new();
+
+/// How often memory has been released, for the shelf of another crate that `clear` empties for a thread; none while nothing is
+/// to be kept.
+#[doc(hidden)]
+#[inline]
+pub fn shelf_epoch(clear: fn()) -> Option<usize> {
+    if !is_pool_on() {
+        return None;
+    }
+    OTHER_SHELF.get_or_init(|| clear);
+    Some(epoch())
+}
+
 /// Bounds the memory that dropped tensors leave with the pool for reuse, in bytes; 0 turns the pool off.
 ///
 /// The default is 256 MiB. A pool that is full frees what has waited longest. What is held beyond a new, lower limit is
-/// handed back at once. Besides, each thread keeps up to 256 KiB per size of tensors of up to 64 KiB, unless the pool is
-/// off.
+/// handed back at once. Besides, each thread keeps up to 256 KiB per size of tensors of up to 64 KiB, and up to 8 MiB for
+/// the operations that it records next, unless the pool is off.
 ///
 /// ```
 /// foldback_tensor::set_pool_limit(64 << 20);
@@ -56,6 +71,9 @@ pub fn set_pool_limit(bytes: usize) {
 pub fn release_memory() {
     EPOCH.fetch_add(1, Ordering::Relaxed);
     super::handle::clear_shelves();
+    if let Some(clear) = OTHER_SHELF.get() {
+        clear();
+    }
     POOL.clear();
 }
 

@@ -1,0 +1,115 @@
+//! Nodes that were taken apart, for the next ones that this thread records: their memory, without the allocator. W8 takes 0.8 of the time forward with
+//! its drop, its drop alone 0.42.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use foldback_tensor::shelf_epoch;
+
+use crate::node::Node;
+
+/// How many nodes a thread keeps, which is 8 MiB. Recurrent networks and solvers record ten thousands of small operations for a step.
+/// `set_pool_limit` says so to users.
+const KEPT: usize = 1 << 15;
+
+struct Shelf {
+    /// Nobody else holds one, and there is nothing in it: see [`Node::clear`].
+    nodes: Vec<Arc<Node>>,
+    epoch: usize,
+}
+
+thread_local! {
+    static SHELF: RefCell<Shelf> = const { RefCell::new(Shelf { nodes: Vec::new(), epoch: 0 }) };
+}
+
+/// A node in which there is nothing yet.
+#[inline]
+pub(crate) fn empty_node() -> Arc<Node> {
+    SHELF.try_with(|shelf| shelf.borrow_mut().nodes.pop()).ok().flatten().unwrap_or_default()
+}
+
+/// Keeps a node that nobody else holds and in which there is nothing any more, if there is room.
+#[inline]
+pub(crate) fn keep(node: Arc<Node>) {
+    let Some(epoch) = shelf_epoch(clear) else { return };
+    let _ = SHELF.try_with(|shelf| {
+        let shelf = &mut *shelf.borrow_mut();
+        if shelf.epoch != epoch {
+            *shelf = Shelf { nodes: Vec::new(), epoch };
+        }
+        if shelf.nodes.len() < KEPT {
+            shelf.nodes.push(node);
+        }
+    });
+}
+
+fn clear() {
+    let _ = SHELF.try_with(|shelf| shelf.borrow_mut().nodes = Vec::new());
+}
+
+#[cfg(test)]
+mod tests {
+    use foldback_tensor::{release_memory, tensor};
+
+    use super::*;
+    use crate::node::Var;
+    use crate::{RequiresGrad, live_nodes};
+
+    fn kept() -> Vec<*const Node> {
+        SHELF.with_borrow(|shelf| shelf.nodes.iter().map(Arc::as_ptr).collect())
+    }
+
+    fn chain(x: &Var, count: usize) -> Var {
+        (0..count).fold(x.clone(), |y, _| (&y * x).tanh())
+    }
+
+    #[test]
+    fn dropped_nodes_are_recorded_again() {
+        release_memory();
+        let x = tensor![0.5, 0.25].requires_grad();
+        drop(chain(&x, 3));
+        // All but the outermost, whose memory goes with its last holder.
+        let (before, live) = (kept(), live_nodes());
+        assert_eq!(before.len(), 5);
+        let again = chain(&x, 2);
+        assert_eq!((kept(), live_nodes()), (before[..1].to_vec(), live + 4));
+        again.sum(..).unwrap().backward().unwrap();
+        let fresh = tensor![0.5, 0.25].requires_grad();
+        release_memory();
+        assert!(kept().is_empty());
+        chain(&fresh, 2).sum(..).unwrap().backward().unwrap();
+        assert_eq!(x.grad(), fresh.grad());
+        drop(again);
+        assert!(kept().iter().any(|node| before.contains(node)));
+        release_memory();
+    }
+
+    #[test]
+    fn what_is_kept_is_empty_and_has_its_limit() {
+        let x = tensor![1.0, 2.0].requires_grad();
+        drop(chain(&x, KEPT));
+        SHELF.with_borrow(|shelf| {
+            assert_eq!(shelf.nodes.len(), KEPT);
+            for node in &shelf.nodes {
+                assert_eq!((node.next_edges.len(), node.metadata.len()), (0, 0));
+                assert!(node.kept().is_empty() && node.attached.get().is_none());
+            }
+        });
+        release_memory();
+    }
+
+    #[test]
+    fn who_held_a_node_weakly_does_not_get_another_one() {
+        release_memory();
+        let x = tensor![1.0, 2.0].requires_grad();
+        let y = x.exp();
+        let weak = y.downgrade();
+        drop(y.exp().exp());
+        drop(y);
+        let other = x.sin().sin();
+        assert!(weak.upgrade().is_none());
+        let held = chain(&x, 1).downgrade();
+        assert!(held.upgrade().is_none());
+        drop(other);
+    }
+}
