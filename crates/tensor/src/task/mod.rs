@@ -137,6 +137,9 @@ pub(crate) fn make_here(task: Task<'_, '_>) -> Result<Tensor> {
 #[inline(never)]
 #[track_caller]
 fn make_at_length(task: Task<'_, '_>) -> Result<Tensor> {
+    if let Some(alike) = ReadAlike::beside_a_number(&task) {
+        return Ok(alike.make());
+    }
     if let Some(alike) = ReadAlike::of_sum(&task) {
         return short::summed(task.op, alike.make(), task.to);
     }

@@ -119,18 +119,31 @@ impl<'a> ReadAlike<'a> {
     /// `None` where a task is not of that kind.
     #[inline(always)]
     pub(super) fn of(task: &Task<'a, '_>) -> Option<ReadAlike<'a>> {
-        ReadAlike::to(task, |to, shape, own| match to {
+        ReadAlike::to::<false>(task, ReadAlike::whole)
+    }
+
+    /// The same where one of two is a number that is expanded, as the gradient of a sum is, and the kernel takes it so: `(x * w).sum()` of ten elements
+    /// and back takes 0.92 of the time that it takes by [`with_repeats`].
+    #[inline(never)]
+    pub(super) fn beside_a_number(task: &Task<'a, '_>) -> Option<ReadAlike<'a>> {
+        ReadAlike::to::<true>(task, ReadAlike::whole)
+    }
+
+    /// A result that is not summed.
+    #[inline(always)]
+    fn whole(to: &To<'_>, shape: &Shape, own: DType) -> Option<(DType, bool)> {
+        match to {
             To::New(dtype) => Some((*dtype, true)),
             To::Sum { shape: target, dtype, prior: None } if *target == shape && *dtype == own => {
                 Some((own, false))
             }
             _ => None,
-        })
+        }
     }
 
     /// What a task reads that sums what it computes of it, and stores that first.
     pub(super) fn of_sum(task: &Task<'a, '_>) -> Option<ReadAlike<'a>> {
-        let alike = ReadAlike::to(task, |to, shape, own| match to {
+        let alike = ReadAlike::to::<false>(task, |to, shape, own| match to {
             To::Sum { shape: target, .. } if *target != shape => Some((own, false)),
             _ => None,
         })?;
@@ -140,7 +153,7 @@ impl<'a> ReadAlike<'a> {
 
     /// The same where a result goes to a place that `makes` something: of which type, and whether it has the axes that are meant.
     #[inline(always)]
-    fn to(
+    fn to<const NUMBER: bool>(
         task: &Task<'a, '_>,
         makes: impl FnOnce(&To<'_>, &Shape, DType) -> Option<(DType, bool)>,
     ) -> Option<ReadAlike<'a>> {
@@ -154,13 +167,26 @@ impl<'a> ReadAlike<'a> {
         let (dtype, carries) = makes(to, shape, *own)?;
         let mut blocks = [Block::Bool(&[]); FEW];
         let mut meant = Meant::NONE;
+        let mut numbers = 0;
         for (block, read) in blocks.iter_mut().zip(task.reads) {
             let Read::Tensor(t, want) = *read else { return None };
-            if !lies_like(t, shape, want) {
+            let count = if lies_like(t, shape, want) {
+                n
+            } else if NUMBER
+                && t.dtype() == want
+                && t.shape() == shape
+                && is_one(shape, t.layout.own_strides())
+            {
+                numbers += 1;
+                1
+            } else {
                 return None;
-            }
+            };
             meant = meant | t.layout.meant;
-            *block = t.storage.block().range(t.layout.offset(), n);
+            *block = t.storage.block().range(t.layout.offset(), count);
+        }
+        if NUMBER && (numbers != 1 || task.reads.len() != 2 || n > BLOCK || !kernel.takes_a_number()) {
+            return None;
         }
         let meant = if carries { meant } else { Meant::NONE };
         Some(ReadAlike { kernel: *kernel, blocks, count: task.reads.len(), n, shape, dtype, meant })
