@@ -47,15 +47,18 @@ impl Drop for Node {
             return drain();
         }
         // Nodes that own nothing but edges run nobody's code when they are dropped: each hands its nodes over first.
-        let mut next = NextNodes::new();
+        let (mut next, mut room) = (NextNodes::new(), shelf::room());
         let (mut dropped, mut others) = (1, false);
         self.own_nodes().for_each(|node| next.push(node));
         while let Some(mut node) = next.pop() {
             match Arc::get_mut(&mut node) {
                 Some(own) => {
                     others |= own.take_apart(&mut next);
-                    own.clear();
-                    shelf::keep(node);
+                    if room > 0 {
+                        room -= 1;
+                        own.clear();
+                        shelf::keep(node);
+                    }
                 }
                 // Somebody else has got hold of it meanwhile, who will drop it, if that has not happened by now.
                 None => match Arc::into_inner(node) {

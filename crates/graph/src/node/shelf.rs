@@ -28,17 +28,27 @@ pub(crate) fn empty_node() -> Arc<Node> {
     SHELF.try_with(|shelf| shelf.borrow_mut().nodes.pop()).ok().flatten().unwrap_or_default()
 }
 
-/// Keeps a node that nobody else holds and in which there is nothing any more, if there is room.
+/// How many nodes the shelf has room for.
 #[inline]
-pub(crate) fn keep(node: Arc<Node>) {
-    let Some(epoch) = shelf_epoch(clear) else { return };
-    let _ = SHELF.try_with(|shelf| {
+pub(crate) fn room() -> usize {
+    let Some(epoch) = shelf_epoch(clear) else { return 0 };
+    let room = |shelf: &RefCell<Shelf>| {
         let shelf = &mut *shelf.borrow_mut();
         if shelf.epoch != epoch {
             *shelf = Shelf { nodes: Vec::new(), epoch };
         }
-        if shelf.nodes.len() < KEPT {
-            shelf.nodes.push(node);
+        KEPT - shelf.nodes.len()
+    };
+    SHELF.try_with(room).unwrap_or(0)
+}
+
+/// Keeps a node that nobody else holds and in which there is nothing any more, if there is room.
+#[inline]
+pub(crate) fn keep(node: Arc<Node>) {
+    let _ = SHELF.try_with(|shelf| {
+        let nodes = &mut shelf.borrow_mut().nodes;
+        if nodes.len() < KEPT {
+            nodes.push(node);
         }
     });
 }

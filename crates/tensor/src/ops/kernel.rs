@@ -288,6 +288,25 @@ mod tests {
     }
 
     #[test]
+    fn a_number_that_is_expanded_stands_beside_others_in_either_place() {
+        let x = tensor![[1.0, -2.0, 3.0], [4.0, 5.0, -6.0]];
+        let (shape, number) = (x.shape().clone(), tensor![3.0].expand([2, 3]).unwrap());
+        let folded = |operands: [&Tensor; 2], kernel: &dyn BlockKernel| {
+            fold_to("t", kernel, &operands, Target::of(&shape)).unwrap()
+        };
+        for other in [&x, &x.t().contiguous().reshape([2, 3]).unwrap()] {
+            let product = other.mul(3.0).unwrap();
+            assert_eq!(folded([&number, other], &FloatKernel(Product)), product);
+            assert_eq!(folded([other, &number], &FloatKernel(Product)), product);
+            assert_eq!(number.sub(other).unwrap(), other.mul(-1.0).unwrap().add(3.0).unwrap());
+            assert_eq!(other.sub(&number).unwrap(), other.sub(3.0).unwrap());
+        }
+        // Two numbers have a compressed product.
+        let both = folded([&number, &number], &FloatKernel(Product));
+        assert_eq!((&both.strides()[..], &both), (&[0, 0][..], &number.mul(3.0).unwrap()));
+    }
+
+    #[test]
     fn what_lies_alike_is_added_in_place() {
         let t = tensor![3.0, 4.0];
         for other in [tensor![[1.0, 2.0]], tensor![1.0, 2.0; f64], tensor![1.0].expand([2]).unwrap()] {
