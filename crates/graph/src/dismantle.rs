@@ -80,7 +80,8 @@ impl Drop for Node {
 type NextNodes = SmallVec<[Arc<Node>; 4]>;
 
 impl Node {
-    /// Hands over whatever may own nodes: those that edges lead to, or all that it owns, to the list. Says which.
+    /// Hands over whatever may own nodes: to `next` the nodes that edges lead to, or all to the list if it owns more than edges. Whether it
+    /// does.
     fn take_apart(&mut self, next: &mut NextNodes) -> bool {
         let owns_more = self.owns_more();
         if owns_more {

@@ -62,7 +62,8 @@ pub fn set_pool_limit(bytes: usize) {
     }
 }
 
-/// Hands all memory that the pool holds back to the allocator.
+/// Hands all memory that the pool holds back to the allocator, and what this thread keeps besides, see [`set_pool_limit`]. Other threads do so when
+/// they next have something to keep.
 ///
 /// ```
 /// drop(foldback_tensor::Tensor::zeros_with([1000, 1000], foldback_tensor::DType::F32));
