@@ -337,18 +337,22 @@ fn dots_abreast_body<const FMA: bool, T: Float>(
     // Named one by one: a loop over them would not be unrolled, and its sums lie in memory.
     let [mut sum_a, mut sum_b, mut sum_c, mut sum_d, mut sum_e] = *sums;
     for (k, row) in row.iter().enumerate() {
-        add_products::<FMA, T>(&mut sum_a, row, &a[k]);
-        add_products::<FMA, T>(&mut sum_b, row, &b[k]);
-        add_products::<FMA, T>(&mut sum_c, row, &c[k]);
-        add_products::<FMA, T>(&mut sum_d, row, &d[k]);
-        add_products::<FMA, T>(&mut sum_e, row, &e[k]);
+        add_products::<FMA, T, LANES>(&mut sum_a, row, &a[k]);
+        add_products::<FMA, T, LANES>(&mut sum_b, row, &b[k]);
+        add_products::<FMA, T, LANES>(&mut sum_c, row, &c[k]);
+        add_products::<FMA, T, LANES>(&mut sum_d, row, &d[k]);
+        add_products::<FMA, T, LANES>(&mut sum_e, row, &e[k]);
     }
     *sums = [sum_a, sum_b, sum_c, sum_d, sum_e];
 }
 
 #[inline(always)]
-fn add_products<const FMA: bool, T: Float>(sums: &mut [T; LANES], a: &[T; LANES], b: &[T; LANES]) {
-    for l in 0..LANES {
+pub(super) fn add_products<const FMA: bool, T: Float, const L: usize>(
+    sums: &mut [T; L],
+    a: &[T; L],
+    b: &[T; L],
+) {
+    for l in 0..L {
         sums[l] = a[l].fused::<FMA>(b[l], sums[l]);
     }
 }

@@ -7,11 +7,13 @@
 //! of neighbouring places are neighbours, tap by tap, so strips of the matrix are read where they lie, or laid out as the product
 //! comes to them (`strips.rs`, `product.rs`). The gradient of the kernel is the product of
 //! the same matrix from the other side (`weight.rs`). Where channels are few there is no product: every place is a
-//! sum over taps (`few.rs`).
+//! sum over taps (`few.rs`). Small planes of few channels, of many images and groups, are not even gathered: a vector holds the
+//! elements of as many of them at one place (`abreast.rs`), which changes no bit.
 //!
 //! The order of additions in a result depends on the sizes of the convolution alone, so it has the same bits for any
 //! number of threads.
 
+mod abreast;
 mod few;
 mod integers;
 mod product;

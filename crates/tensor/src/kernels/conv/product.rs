@@ -57,6 +57,9 @@ pub(crate) fn slide<T: Convolved>(x: &SlideProduct<'_, T>, out: &mut [T]) {
     if x.channels == 0 {
         return x.fill(out);
     }
+    if super::abreast::pays(x) {
+        return super::abreast::slide(x, out);
+    }
     if x.sweeps.iter().flatten().any(|sweep| sweep.taps.is_empty()) {
         x.fill(out);
     }
@@ -122,7 +125,7 @@ impl<T: Copy + Default> SlideProduct<'_, T> {
     }
 
     /// Writes what there is without any source.
-    fn fill(&self, out: &mut [T]) {
+    pub(super) fn fill(&self, out: &mut [T]) {
         let plane = self.sizes[0] * self.sizes[1];
         for (i, out) in out.chunks_exact_mut(plane).enumerate() {
             out.fill(self.bias.map_or(T::default(), |b| b[i % (self.groups * self.rows)]));
