@@ -42,16 +42,17 @@ pub(super) fn pays<T: Convolved>(x: &SlideProduct<'_, T>) -> bool {
     let lines = x.channels.saturating_mul(sources(x) + 1).saturating_add(x.rows * x.sizes[0] * x.sizes[1]);
     let is_strided = x.sweeps.iter().flatten().any(|s| s.stride * s.step > 1);
     let most = if is_strided { STRIDED_BLOCK } else { BLOCK } / LINE;
-    let terms = x.sweeps.each_ref().map(|s| s.iter().map(|s| s.count * s.taps.len()).sum::<usize>());
-    let terms = terms[0].saturating_mul(terms[1]);
+    let of_axis =
+        |sweeps: &Vec<Sweep>| sweeps.iter().map(|s| s.count.saturating_mul(s.taps.len())).sum::<usize>();
+    let terms = of_axis(&x.sweeps[0]).saturating_mul(of_axis(&x.sweeps[1]));
     x.rows <= FEW && lines <= most && (1..=TERMS).contains(&terms) && x.items * x.groups >= BLOCKS * lanes
 }
 
 /// Computes all results: `[items, groups, rows, ..]`.
 pub(super) fn slide<T: Convolved>(x: &SlideProduct<'_, T>, out: &mut [T]) {
     match LINE / size_of::<T>() {
-        16 => Blocks::<T, 16>::new(x).run(out),
-        _ => Blocks::<T, 8>::new(x).run(out),
+        16 => SlideBlocks::<T, 16>::new(x).run(out),
+        _ => SlideBlocks::<T, 8>::new(x).run(out),
     }
 }
 
@@ -61,12 +62,12 @@ fn sources<T>(x: &SlideProduct<'_, T>) -> usize {
 }
 
 /// Convolutions in blocks of `L` images and groups: a *line* holds the elements of all of them at one place.
-struct Blocks<'a, T, const L: usize> {
+struct SlideBlocks<'a, T, const L: usize> {
     x: &'a SlideProduct<'a, T>,
     /// elements of a source plane and of one of results
     sources: usize,
     places: usize,
-    parts: Vec<Part>,
+    parts: Vec<TapTable>,
     /// A row for each part, result channel, source channel and tap, with a number for each group: those of a block lie side by side, as
     /// those of the first groups stand behind the last one, too.
     weights: Room<T>,
@@ -76,7 +77,7 @@ struct Blocks<'a, T, const L: usize> {
 }
 
 /// Results that meet the same taps.
-struct Part {
+struct TapTable {
     /// the numbers of the taps
     taps: Vec<usize>,
     /// where the results lie in their plane
@@ -85,8 +86,8 @@ struct Part {
     from: Vec<[u32; PLACES]>,
 }
 
-impl Part {
-    fn new([down, across]: [&Sweep; 2], kernel: usize, width: usize) -> Part {
+impl TapTable {
+    fn new([down, across]: [&Sweep; 2], kernel: usize, width: usize) -> TapTable {
         let places = (0..down.count).flat_map(|i| (0..across.count).map(move |j| (i, j)));
         let at = |i: usize, j: usize| (down.first + i * down.step) * width + across.first + j * across.step;
         let zeros = down.sources * across.sources;
@@ -107,15 +108,16 @@ impl Part {
             );
         }
         let to = places.iter().map(|&(i, j)| at(i, j)).collect();
-        Part { taps: taps.map(|(y, x)| y.number * kernel + x.number).collect(), to, from }
+        TapTable { taps: taps.map(|(y, x)| y.number * kernel + x.number).collect(), to, from }
     }
 }
 
-impl<'a, T: Convolved, const L: usize> Blocks<'a, T, L> {
-    fn new(x: &'a SlideProduct<'a, T>) -> Blocks<'a, T, L> {
+impl<'a, T: Convolved, const L: usize> SlideBlocks<'a, T, L> {
+    fn new(x: &'a SlideProduct<'a, T>) -> SlideBlocks<'a, T, L> {
         let [down, across] = &x.sweeps;
         let pairs = down.iter().flat_map(|y| across.iter().map(move |x| [y, x]));
-        let parts: Vec<Part> = pairs.map(|pair| Part::new(pair, x.weight.sizes[1], x.sizes[1])).collect();
+        let parts: Vec<TapTable> =
+            pairs.map(|pair| TapTable::new(pair, x.weight.sizes[1], x.sizes[1])).collect();
         let (w, around) = (&x.weight, x.groups + L - 1);
         let each = x.rows * x.channels;
         let lines: usize = parts.iter().map(|part| part.taps.len() * each).sum();
@@ -137,7 +139,15 @@ impl<'a, T: Convolved, const L: usize> Blocks<'a, T, L> {
             lines
         });
         let together = if level() == Level::Avx512 { 2 } else { 1 };
-        Blocks { x, sources: sources(x), places: x.sizes[0] * x.sizes[1], parts, weights, bias, together }
+        SlideBlocks {
+            x,
+            sources: sources(x),
+            places: x.sizes[0] * x.sizes[1],
+            parts,
+            weights,
+            bias,
+            together,
+        }
     }
 
     fn run(&self, out: &mut [T]) {
@@ -257,13 +267,13 @@ fn transpose<T: Convolved>(src: &[T], step: usize, [size, count]: [usize; 2], ou
 
 door! {
     /// The sums of a part for `R` channels, with a weight for each source channel and tap. The lines of a channel are so many.
-    fn sum_places[T: Float, const R: usize, const L: usize][T, R, L](out: &mut [[T; L]], part: &Part, lines: (&[[T; L]], usize), weights: &[[&[T; L]; R]], bias: Option<[&[T; L]; R]>, ahead: &Ahead);
+    fn sum_places[T: Float, const R: usize, const L: usize][T, R, L](out: &mut [[T; L]], part: &TapTable, lines: (&[[T; L]], usize), weights: &[[&[T; L]; R]], bias: Option<[&[T; L]; R]>, ahead: &Ahead);
     body sum_places_body
 }
 #[inline(always)]
 fn sum_places_body<const FMA: bool, T: Float, const R: usize, const L: usize>(
     out: &mut [[T; L]],
-    part: &Part,
+    part: &TapTable,
     (lines, plane): (&[[T; L]], usize),
     weights: &[[&[T; L]; R]],
     bias: Option<[&[T; L]; R]>,
