@@ -52,10 +52,13 @@ pub(crate) fn weight_gradient<T: Convolved>(x: &WeightProduct<'_, T>, out: &mut 
     if taps * places == 0 {
         return out.fill(T::default());
     }
-    if x.channels <= FEW && x.rows <= FEW_ROWS {
-        return super::few::weight_gradient(x, out);
+    if x.channels > FEW || x.rows > FEW_ROWS {
+        WeightSums::new(x, taps, places).run(out);
+    } else if super::abreast::pays_for_weight(x) {
+        super::abreast::weight_gradient(x, out);
+    } else {
+        super::few::weight_gradient(x, out);
     }
-    WeightSums::new(x, taps, places).run(out);
 }
 
 struct WeightSums<'a, T> {
