@@ -14,6 +14,9 @@ use crate::threads::split_work;
 /// Parts that blocks are cut into, at most: each has sums of its own.
 const PARTS: usize = 16;
 
+/// Places that are summed one after another: sums of more lose digits.
+const LEAF: usize = 128;
+
 /// Computes `[groups, rows, channels, ..]`.
 pub(in super::super) fn weight_gradient<T: Convolved>(x: &WeightProduct<'_, T>, out: &mut [T]) {
     match LINE / size_of::<T>() {
@@ -115,13 +118,16 @@ impl<'a, T: Convolved, const L: usize> WeightBlocks<'a, T, L> {
                 let rows = gradient.len() / (self.gradient.size + 1);
                 let sum = if rows == 2 { sum_taps::<T, 2, L> } else { sum_taps::<T, 1, L> };
                 for (channel, sources) in sources.chunks_exact(self.sources.size + 1).enumerate() {
-                    let found = &mut found[..rows * taps];
-                    found.fill([T::default(); L]);
-                    sum(found, &self.table, sources, gradient, &ahead);
-                    for (i, found) in found.iter().enumerate() {
-                        let line = ((row * together + i / taps) * x.channels + channel) * taps + i % taps;
-                        let sum = sums[line * self.around + group..].first_chunk_mut();
-                        add(sum.expect("there are as many numbers behind each group"), found);
+                    let leaves = self.table.to.chunks(LEAF).zip(self.table.from.chunks(LEAF / PLACES * taps));
+                    for leaf in leaves {
+                        let found = &mut found[..rows * taps];
+                        found.fill([T::default(); L]);
+                        sum(found, leaf, sources, gradient, &ahead);
+                        for (i, found) in found.iter().enumerate() {
+                            let line = ((row * together + i / taps) * x.channels + channel) * taps + i % taps;
+                            let sum = sums[line * self.around + group..].first_chunk_mut();
+                            add(sum.expect("there are as many numbers behind each group"), found);
+                        }
                     }
                 }
             }
@@ -130,22 +136,22 @@ impl<'a, T: Convolved, const L: usize> WeightBlocks<'a, T, L> {
 }
 
 door! {
-    /// Adds what the elements of `R` planes of a gradient, times the sources that each tap meets, give.
-    fn sum_taps[T: Float, const R: usize, const L: usize][T, R, L](sums: &mut [[T; L]], table: &TapTable, sources: &[[T; L]], gradient: &[[T; L]], ahead: &Ahead);
+    /// Adds what the elements of `R` planes of a gradient, at these places, times the sources that each tap meets give.
+    fn sum_taps[T: Float, const R: usize, const L: usize][T, R, L](sums: &mut [[T; L]], places: (&[usize], &[[u32; PLACES]]), sources: &[[T; L]], gradient: &[[T; L]], ahead: &Ahead);
     body sum_taps_body
 }
 #[inline(always)]
 fn sum_taps_body<const FMA: bool, T: Float, const R: usize, const L: usize>(
     sums: &mut [[T; L]],
-    table: &TapTable,
+    (to, from): (&[usize], &[[u32; PLACES]]),
     sources: &[[T; L]],
     gradient: &[[T; L]],
     ahead: &Ahead,
 ) {
-    let (sums, next) = sums.split_at_mut(table.taps.len());
+    let (sums, next) = sums.split_at_mut(sums.len() / R);
     let (gradient, behind) = gradient.split_at(gradient.len() / R);
     let zeros = gradient.len() - 1;
-    for (to, from) in table.to.chunks(PLACES).zip(table.from.chunks(sums.len())) {
+    for (to, from) in to.chunks(PLACES).zip(from.chunks(sums.len())) {
         ahead.step();
         let at = |i: usize| to.get(i).copied().unwrap_or(zeros);
         let [a, b, c, d] = [&gradient[at(0)], &gradient[at(1)], &gradient[at(2)], &gradient[at(3)]];
