@@ -2,7 +2,7 @@
 
 use super::few::FEW;
 use super::strips::Strips;
-use super::sweep::{Lanes, Sweep, Window};
+use super::sweep::{Lanes, Sweep, Tap, Window};
 use super::{ConvTile, ConvTiles, Convolved, spaced};
 use crate::buffer::Room;
 use crate::kernels::lay_out::copy_run;
@@ -197,13 +197,16 @@ impl<'a, T: Convolved> Phase<'a, T> {
             let a = crate::kernels::Matrix { start: start + from, ..all };
             return T::lay_left(self.form, &a, x.rows, depth, out, 0, depth);
         }
+        let number = |y: &Tap, x: &Tap| y.number * w.sizes[1] + x.number;
+        let taps: Vec<usize> = down.iter().flat_map(|y| across.iter().map(move |x| number(y, x))).collect();
         let mut numbers: Room<T> = Room::new(x.rows * depth);
         for (row, line) in numbers.as_mut_slice().chunks_exact_mut(depth).enumerate() {
-            for (p, o) in (from..).zip(line) {
-                let (channel, tap) = (p / taps, p % taps);
-                let (y, x) = (down[tap / across.len()], across[tap % across.len()]);
-                let tap = y.number * w.sizes[1] + x.number;
-                *o = w.data[start + row * w.row_step + channel * w.channel_step + tap];
+            let (mut rest, mut channel, mut first) = (line, from / taps.len(), from % taps.len());
+            while !rest.is_empty() {
+                let at = start + row * w.row_step + channel * w.channel_step;
+                let (run, behind) = rest.split_at_mut((taps.len() - first).min(rest.len()));
+                run.iter_mut().zip(&taps[first..]).for_each(|(o, &tap)| *o = w.data[at + tap]);
+                (rest, channel, first) = (behind, channel + 1, 0);
             }
         }
         T::lay_left(self.form, &row_major(numbers.as_slice(), depth), x.rows, depth, out, 0, depth);
