@@ -56,6 +56,11 @@ const CASES: &[Case] = &[
     case([9, 17, 4, 5], [34, 1, 2, 3], [1, 1], [1, 2], [1, 2], 17),
     case([70, 3, 7, 6], [3, 3, 3, 3], [2, 2], [1, 1], [1, 1], 1),
     case([33, 4, 7, 7], [4, 1, 2, 2], [3, 4], [0, 1], [1, 1], 4),
+    // The same, of many channels.
+    case([35, 8, 5, 6], [9, 8, 3, 3], [1, 1], [0, 0], [1, 1], 1),
+    case([64, 9, 4, 3], [14, 9, 3, 2], [1, 1], [2, 1], [1, 2], 1),
+    case([33, 16, 4, 5], [18, 8, 2, 3], [2, 1], [1, 1], [1, 1], 2),
+    case([32, 8, 1, 3], [8, 8, 1, 5], [1, 1], [3, 2], [1, 1], 1),
 ];
 
 impl Case {
@@ -148,6 +153,7 @@ fn same_bits_for_any_number_of_threads() {
         ([6, 40, 7, 7], [70, 40, 3, 3], 1),
         ([3, 8, 33, 9], [8, 1, 3, 3], 8),
         ([90, 8, 9, 9], [8, 1, 3, 3], 8),
+        ([70, 8, 6, 6], [12, 8, 3, 3], 1),
     ] {
         let (x, w, groups) = shape;
         let x = numbers(&x, DType::F32).mul(0.1).unwrap().sin();
@@ -288,4 +294,12 @@ fn zeros_around_are_multiplied_by_weights_that_are_no_numbers() {
     let w = crate::tensor![[[1.0, 2.0, f32::INFINITY]]];
     let y = Tensor::ones([1, 1, 3]).conv_transpose1d(&w).unwrap().to_vec::<f32>().unwrap();
     assert!(y[..2].iter().all(|v| v.is_nan()) && y[2..] == [f32::INFINITY; 3], "{y:?}");
+    // Of any number of images.
+    let mut w = numbers(&[8, 8, 1, 3], DType::F32);
+    w.slice_assign(crate::s![0, 0, 0, 2], f32::INFINITY).unwrap();
+    let all = Tensor::ones([64, 8, 1, 4]).conv_transpose2d(&w).unwrap();
+    let one = Tensor::ones([1, 8, 1, 4]).conv_transpose2d(&w).unwrap();
+    let [one, all] = [one, all].map(|y| y.isnan().to_vec::<bool>().unwrap());
+    assert!(one.contains(&true) && one.contains(&false));
+    assert!(all.chunks_exact(one.len()).all(|image| image == one));
 }

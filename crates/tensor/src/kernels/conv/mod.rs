@@ -8,7 +8,8 @@
 //! comes to them (`strips.rs`, `product.rs`). The gradient of the kernel is the product of
 //! the same matrix from the other side (`weight.rs`). Where channels are few there is no product: every place is a
 //! sum over taps (`few.rs`). Small planes of few channels, of many images and groups, are not even gathered: a vector holds the
-//! elements of as many of them at one place (`abreast`), which changes no bit of a result.
+//! elements of as many of them at one place (`abreast`), which changes no bit of a result; of many
+//! channels each place is a product of its own, with the taps that meet sources there.
 //!
 //! The order of additions in a result depends on the sizes of the convolution alone, so it has the same bits for any
 //! number of threads.

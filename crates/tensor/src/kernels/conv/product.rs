@@ -60,6 +60,9 @@ pub(crate) fn slide<T: Convolved>(x: &SlideProduct<'_, T>, out: &mut [T]) {
     if super::abreast::pays(x) {
         return super::abreast::slide(x, out);
     }
+    if super::abreast::pays_by_places(x) {
+        return super::abreast::slide_by_places(x, out);
+    }
     if x.sweeps.iter().flatten().any(|sweep| sweep.taps.is_empty()) {
         x.fill(out);
     }

@@ -98,6 +98,12 @@ impl Sweep {
         };
         Sweep { count, first, step, sources, stride, taps: taps.filter(meets).collect() }
     }
+
+    /// The place of the source that a tap of these meets for the result of that number, if there is one.
+    pub(super) fn source(&self, tap: usize, result: usize) -> Option<usize> {
+        let place = self.taps[tap].place + (result * self.stride) as isize;
+        usize::try_from(place).ok().filter(|&place| place < self.sources)
+    }
 }
 
 /// How the sources of neighbouring results lie in a window along one axis: those of a remainder modulo the stride beside

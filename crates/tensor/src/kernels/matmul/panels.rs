@@ -37,6 +37,11 @@ impl Form {
         apart(self.height, depth)
     }
 
+    /// Rows of a block.
+    pub(crate) fn height(self) -> usize {
+        self.height
+    }
+
     /// How many blocks so many rows are.
     pub(crate) fn blocks(self, rows: usize) -> usize {
         rows.div_ceil(self.height)

@@ -4,16 +4,18 @@
 //! A *line* holds the elements of `L` images and groups, a *block*, at one place: a pair of an image and a group has a lane. A table says
 //! which line each tap meets.
 
+mod places;
 mod slide;
 mod weight;
 
+pub(super) use places::{pays_by_places, slide_by_places};
 pub(super) use slide::slide;
 pub(super) use weight::weight_gradient;
 
 use super::Convolved;
 use super::few::FEW;
 use super::product::SlideProduct;
-use super::sweep::{Sweep, Tap};
+use super::sweep::Sweep;
 use super::weight::WeightProduct;
 use crate::buffer::Room;
 use crate::kernels::each;
@@ -91,14 +93,11 @@ impl TapTable {
         let places = (0..down.count).flat_map(|i| (0..across.count).map(move |j| (i, j)));
         let at = |i: usize, j: usize| (down.first + i * down.step) * width + across.first + j * across.step;
         let zeros = down.sources * across.sources;
-        let met = |(y, x): (&Tap, &Tap), (i, j): (usize, usize)| {
-            let place = |s: &Sweep, tap: &Tap, i: usize| {
-                usize::try_from(tap.place + (i * s.stride) as isize).ok().filter(|&p| p < s.sources)
-            };
-            let place = place(down, y, i).zip(place(across, x, j));
+        let met = |(y, x): (usize, usize), (i, j): (usize, usize)| {
+            let place = down.source(y, i).zip(across.source(x, j));
             place.map_or(zeros, |(y, x)| y * across.sources + x) as u32
         };
-        let taps = down.taps.iter().flat_map(|y| across.taps.iter().map(move |x| (y, x)));
+        let taps = (0..down.taps.len()).flat_map(|y| (0..across.taps.len()).map(move |x| (y, x)));
         let places: Vec<(usize, usize)> = places.collect();
         let mut from = Vec::with_capacity(taps.clone().count() * places.len().div_ceil(PLACES));
         for few in places.chunks(PLACES) {
@@ -108,7 +107,11 @@ impl TapTable {
             );
         }
         let to = places.iter().map(|&(i, j)| at(i, j)).collect();
-        TapTable { taps: taps.map(|(y, x)| y.number * kernel + x.number).collect(), to, from }
+        TapTable {
+            taps: taps.map(|(y, x)| down.taps[y].number * kernel + across.taps[x].number).collect(),
+            to,
+            from,
+        }
     }
 }
 
