@@ -11,8 +11,8 @@
 //! elements of as many of them at one place (`abreast`), which changes no bit of a result; of many
 //! channels each place is a product of its own, with the taps that meet sources there.
 //!
-//! The order of additions in a result depends on the sizes of the convolution alone, so it has the same bits for any
-//! number of threads.
+//! The order of additions in a result depends on the sizes of the convolution, and on whether all weights are finite numbers, so it has
+//! the same bits for any number of threads.
 
 mod abreast;
 mod few;
