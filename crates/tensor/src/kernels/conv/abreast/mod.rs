@@ -1,8 +1,9 @@
-//! Small convolutions of few channels, of many images or groups: as many of them side by side as a vector has numbers, so that no window
-//! is gathered, and nothing between its rows summed.
+//! Small convolutions of many images or groups: as many of them side by side as a vector has numbers, so that no window is gathered, and
+//! nothing between its rows summed.
 //!
-//! A *line* holds the elements of `L` images and groups, a *block*, at one place: a pair of an image and a group has a lane. A table says
-//! which line each tap meets.
+//! Where channels are few, a *line* holds the elements of `L` images and groups, a *block*, at one place: a pair of an image and a group
+//! has a lane, and a table says which line each tap meets (`slide.rs`, `weight.rs`). Where they are many, a line holds those of as many
+//! images as a strip is wide, and each place is a product (`places.rs`).
 
 mod places;
 mod slide;
@@ -143,7 +144,7 @@ impl<'a, T: Convolved, const L: usize> LaidPlanes<'a, T, L> {
         }
     }
 
-    /// The elements that a block lies out.
+    /// The elements that a block lays out.
     fn of_block(&self, number: usize) -> &'a [T] {
         let each = L * self.channels * self.size;
         let rest = self.data.get(number * each..).unwrap_or(&[]);

@@ -188,7 +188,9 @@ impl<'a, T: Convolved> PlaceProducts<'a, T> {
         let columns: Vec<(Range<usize>, Places<'_>)> =
             self.columns.iter().map(|(taps, lines)| (taps.clone(), Places::new(lines))).collect();
         for (i, row) in range.clone().enumerate() {
-            for (j, (taps, sources)) in columns.iter().enumerate() {
+            let down = met(self.sweeps[0], row);
+            for (j, (across, sources)) in columns.iter().enumerate() {
+                let taps = [down.clone(), across.clone()];
                 self.place(group, row, (taps, *sources), lines, results, (i * cols + j, stride));
             }
         }
@@ -213,7 +215,7 @@ impl<'a, T: Convolved> PlaceProducts<'a, T> {
         &self,
         group: usize,
         row: usize,
-        (taps, sources): (&Range<usize>, Places<'_>),
+        ([rows, taps], sources): ([Range<usize>; 2], Places<'_>),
         lines: &[T],
         results: &mut [T],
         (place, stride): (usize, usize),
@@ -221,7 +223,6 @@ impl<'a, T: Convolved> PlaceProducts<'a, T> {
         let (x, form, [down, across]) = (self.x, self.form, self.sweeps);
         let (depth, all) = (taps.len() * x.channels, self.depth());
         let (part, apart) = (form.room(x.rows, all), form.room(1, all));
-        let rows = met(down, row);
         if rows.is_empty() || taps.is_empty() {
             for line in results[place * form.span..].chunks_mut(stride) {
                 line[..form.span].fill(T::default());
